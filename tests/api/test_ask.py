@@ -1,14 +1,14 @@
-"""`Site.ask`: checks that belong to no object, also while a run is at work; nothing is written."""
+"""`Site.ask`: read-only questions to hosts, also while a run is at work; nothing is written."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cobweb.api import Site
-from cobweb.model import Job, JobKind, Outcome, Tasks, cob_id
+from cobweb.model import Outcome, Tasks
+from cobweb.plugin import Answer, Question
 
 SITE = """
 cobweb: 1
@@ -21,51 +21,73 @@ inventory:
 """
 TASKS = """
 - ansible.builtin.set_fact:
-    cob_state: running
     cob_results: {host: "{{ inventory_hostname }}", said: "{{ cob.spec.said }}"}
 """
 FAILING = "- ansible.builtin.fail: {msg: nobody is there}\n"
+LONG = "- ansible.builtin.set_fact: {cob_results: {said: \"{{ 'x' * 2000000 }}\"}}\n"
+SLOW = "- ansible.builtin.command: sleep 60\n"
 
 
-def job(number: int, host: str, tasks: Path, **spec: Any) -> Job:
-    name = f"question-{number}"
-    cob_vars = {"id": f"{host}/{name}", "name": name, "host": host, "spec": spec, "results": {}}
-    return Job(
-        number=number,
-        kind=JobKind.CHECK,
-        cob=cob_id(host, name),
-        host=host,
-        type_name="question",
-        action=Tasks(path=str(tasks)),
-        cob_vars=cob_vars,
-    )
-
-
-@pytest.mark.gate("asks two hosts by real tasks of Ansible")
-def test_hosts_are_asked_while_a_run_is_at_work(tmp_path: Path) -> None:
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
     (tmp_path / "site.yml").write_text(SITE, encoding="utf-8")
-    asks, fails = tmp_path / "ask.yml", tmp_path / "fail.yml"
-    asks.write_text(TASKS, encoding="utf-8")
-    fails.write_text(FAILING, encoding="utf-8")
-    with Site(tmp_path) as site, site.turn("apply"):
-        runs = site.history().last_run()
-        reports = site.ask(
-            [
-                job(3, "n1", asks, said="a"),
-                job(1, "n2", asks, said="b"),
-                job(2, "n2", fails),
-                job(4, "nowhere", asks),
-            ]
+    return tmp_path
+
+
+def tasks(folder: Path, text: str) -> Tasks:
+    path = folder / f"{abs(hash(text))}.yml"
+    path.write_text(text, encoding="utf-8")
+    return Tasks(path=str(path))
+
+
+@pytest.mark.gate("asks two hosts by real tasks of Ansible, with an executor that stays open")
+def test_hosts_are_asked_while_a_run_is_at_work(site: Path) -> None:
+    asks, fails = tasks(site, TASKS), tasks(site, FAILING)
+    with Site(site) as it, it.turn("apply"):
+        runs = it.history().last_run()
+        answers = it.ask_all(
+            {
+                "a": Question(host="n1", action=asks, spec={"said": "a"}),
+                "b": Question(host="n2", action=asks, spec={"said": "b"}),
+                "fails": Question(host="n2", action=fails),
+                "nowhere": Question(host="nowhere", action=asks),
+            }
         )
-        assert site.history().last_run() == runs
-        assert not site.history().results()
-    assert {number: it.outcome for number, it in reports.items()} == {
-        1: Outcome.OK,
-        2: Outcome.FAILED,
-        3: Outcome.OK,
-        4: Outcome.UNREACHABLE,
+        again = it.ask(["n2", "n1"], asks, 30.0, {"said": "c"})
+        long = it.ask(["n1"], tasks(site, LONG))["n1"]
+        late = it.ask(["n1"], tasks(site, SLOW), 1.0)["n1"]
+        assert it.history().last_run() == runs
+        assert not it.history().results()
+    outcomes = {key: answer.outcome for key, answer in answers.items()}
+    assert outcomes == {
+        "a": Outcome.OK,
+        "b": Outcome.OK,
+        "fails": Outcome.FAILED,
+        "nowhere": Outcome.UNREACHABLE,
     }
-    assert reports[3].results == {"host": "n1", "said": "a"}
-    assert reports[1].results == {"host": "n2", "said": "b"}
-    assert "nobody is there" in reports[2].message
-    assert reports[4].message == "the site has no host nowhere"
+    assert answers["a"].data == {"host": "n1", "said": "a"}
+    assert answers["b"].data == {"host": "n2", "said": "b"}
+    assert "nobody is there" in answers["fails"].message
+    assert answers["nowhere"].message == "the site has no host nowhere"
+    assert {host: answer.data["said"] for host, answer in again.items()} == {"n1": "c", "n2": "c"}
+    assert (long.outcome, long.data) == (Outcome.FAILED, {})
+    assert "a job may hand back 1048576" in long.message
+    assert late.outcome is Outcome.TIMEOUT
+
+
+def test_the_executor_stays_open_until_the_site_is_another_one(site: Path) -> None:
+    action = tasks(site, TASKS)
+    with Site(site) as it:
+
+        def ask() -> dict[str, Answer]:
+            return it.ask_all({"x": Question(host="n1", action=action)}, "simulate")
+
+        assert "nobody is there" in ask()["x"].message
+        first = vars(it._questions)["_of"]
+        ask()
+        assert vars(it._questions)["_of"] is first
+        (site / "site.yml").write_text(SITE.replace("n2: {}", "n3: {}"), encoding="utf-8")
+        assert it.refresh()
+        ask()
+        assert vars(it._questions)["_of"] is not first
+        assert it.ask(["n2"], action)["n2"].message == "the site has no host n2"

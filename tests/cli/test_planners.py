@@ -73,8 +73,10 @@ def test_nothing_is_told_where_barriers_cost_nothing(run: Run, site: Path) -> No
 def test_an_unknown_planner_is_wrong_usage(run: Run, site: Path) -> None:
     ran = run("-C", site, "plan", "--planner", "stage")
     assert ran.code == 64
-    assert "there is no planner stage for plans" in ran.err
-    assert "event, stages" in " ".join(ran.err.split())
+    assert "there is no planner of plans 'stage'" in ran.err
+    assert "did you mean stages?" in ran.err
+    ran = run("-C", site, "plan", "--planner", "waterfall")
+    assert "there are: event, stages" in " ".join(ran.err.split())
 
 
 def test_a_saved_plan_of_any_planner_is_carried_out(run: Run, site: Path, tmp_path: Path) -> None:

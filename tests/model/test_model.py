@@ -86,13 +86,6 @@ def test_a_way_to_where_one_is_has_no_step_and_there_may_be_none() -> None:
     assert kind.way("up", "down") is None
 
 
-def test_priorities_go_by_declaration() -> None:
-    kind = make_type([])
-    assert [kind.priority(state) for state in STATES] == [0, 1, 2, 3]
-    with pytest.raises(ValueError, match="not in tuple"):
-        kind.priority("sideways")
-
-
 def test_a_matrix_is_asked_for_one_entry() -> None:
     kind = make_type([("down", "up")])
     assert str(kind.transition("down", "up")) == "down -> up"

@@ -14,7 +14,15 @@ from cobweb.generation import content_of, digest
 from cobweb.kernel._sentences import chain_lines
 from cobweb.model import UNKNOWN, Cob, CobId, Graph, Limit, LimitGroup, Missing
 from cobweb.operations.context._known_states import Refresh, known_states, old_locks
-from cobweb.operations.planning._plan import Plan, base_digest, changes_of, plan_text, read_plan
+from cobweb.operations.context._removal import Removal
+from cobweb.operations.planning._plan import (
+    Plan,
+    TreeComparison,
+    base_digest,
+    changes_of,
+    plan_text,
+    read_plan,
+)
 from cobweb.operations.planning._prediction import Prediction, predict
 from cobweb.plugin import Stages
 from cobweb.store import CobRecord
@@ -153,7 +161,14 @@ def test_added_and_removed_objects_are_told() -> None:
     graph = figure_one()
     gone = CobId("alpha/old")
     records = {cob: record(graph, cob) for cob in (A, B)} | {gone: record(graph, gone)}
-    changes = changes_of(known_states(graph, records), records, {gone})
+    context = context_over(
+        graph,
+        before=known_states(graph, records),
+        records=records,
+        removal=Removal(graph=graph, removed=frozenset({gone})),
+    )
+    trees = TreeComparison(lambda _digest: None)
+    changes = changes_of(context, frozenset(graph.cobs), {}, trees)
     assert [(change.cob, change.kind) for change in changes] == [(CFG, "added"), (gone, "removed")]
 
 

@@ -20,14 +20,14 @@ from tests.support.example_plugin import PACKAGE
 def test_one_of_each_kind_is_registered() -> None:
     plugins = load_plugins()
     (example,) = [plugin for plugin in plugins.loaded if plugin.name == "example"]
-    assert (example.distribution, example.version) == ("cobweb-example-plugin", "0.3.0")
+    assert (example.distribution, example.version) == ("cobweb-example-plugin", "0.4.0")
     assert example.registered == {
         Kind.TYPES: ("marker", "haproxy-server"),
         Kind.EXECUTORS: ("record",),
         Kind.SOLVERS: ("first-fit",),
         Kind.ADAPTERS: ("folders",),
         Kind.SECTIONS: ("lamps",),
-        Kind.EXTENSIONS: ("service_adapter/haproxy",),
+        Kind.EXTENSIONS: ("service_adapter/haproxy", "decider/lamps"),
     }
     assert set(plugins.providers) >= {"folders"}
     assert plugins.types["marker"].check == PythonAction(type_name="marker", method="check")

@@ -88,6 +88,18 @@ def test_another_revision_than_the_expected_one_stores_nothing(store: Store) -> 
     assert bodies(store.memory(SECTION)) == {"k": ONE}
 
 
+def test_what_is_decided_and_what_is_remembered_are_stored_at_once(store: Store) -> None:
+    remember(store, 0, k=ONE, other=ONE)
+    assert store.decide("lamps", 0, {"n1": 1}, "ann", "x", remembers={"decider": 1}) == 1
+    assert store.decide("lamps", 1, {}, "ann", "x", remembers={"decider": 2}) == 1
+    assert bodies(store.memory("lamps")) == {"decider": 2}
+    with pytest.raises(ConflictError):
+        store.decide("lamps", 0, {"n1": 2}, "ann", "x", remembers={"decider": 3})
+    assert bodies(store.memory("lamps")) == {"decider": 2}
+    assert bodies(store.decisions("lamps")) == {"n1": 1}
+    assert bodies(store.memory(SECTION)) == {"k": ONE, "other": ONE}
+
+
 def test_what_is_forgotten_leaves_the_revision(store: Store, url: str) -> None:
     remember(store, 0, k=ONE)
     assert remember(store, 1, k=None) == 2

@@ -130,7 +130,8 @@ class Kept:
 
     def text(self) -> str:
         """Return the text of site.yml."""
-        hosts = ", ".join(f"{host}: {{ansible_connection: local}}" for host in self.hosts)
+        python = f"ansible_connection: local, ansible_python_interpreter: {sys.executable}"
+        hosts = ", ".join(f"{host}: {{{python}}}" for host in self.hosts)
         return (
             f"cobweb: 1\nname: kept\n{self.state and f'state: {self.state}'}\n"
             f"inventory: {{all: {{hosts: {{{hosts}}}}}}}\n"

@@ -20,16 +20,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from cobweb import operations  # each name is loaded when it is first asked for
 from cobweb._clock import wall_clock
 from cobweb.errors import CobwebError, Finding, Place, SiteError, UsageError
 
 if TYPE_CHECKING:
     from cobweb._cache import Cache
-    from cobweb.model import Decisions, Graph, Job, Report
+    from cobweb.model import Action, Decisions, Graph
     from cobweb.operations import (
         Caller,
         Desired,
@@ -39,10 +40,11 @@ if TYPE_CHECKING:
         Observers,
         Orders,
         Plan,
+        Questions,
         Retention,
         RunResult,
     )
-    from cobweb.plugin import Plugins, Transport
+    from cobweb.plugin import Answer, Plugins, Question, Transport
     from cobweb.site import Site as EvaluatedSite
     from cobweb.store import HeldLock, LockOwner, Patience, RunInfo, RunRecord, Store
 
@@ -50,6 +52,8 @@ __all__ = ["NO_END", "Site", "Turn", "link_sentence"]
 
 NO_END = "no end (it was killed, or its state database was away)"
 """How a run ended that has written no end and does not go on: which of the two, nobody knows."""
+
+K = TypeVar("K")
 
 _LOG = logging.getLogger(__name__)
 _LOG.addHandler(logging.NullHandler())
@@ -181,18 +185,25 @@ class Site:
         """Return what was decided in a section, at a revision of it (None: now)."""
         return self.history().decisions(section, at)
 
-    def decide(
-        self, section: str, expected: int, writes: Mapping[str, Any], author: str, reason: str
+    def decide(  # noqa: PLR0913  # what, on which ground, by whom, why, and what goes with it
+        self,
+        section: str,
+        expected: int,
+        writes: Mapping[str, Any],
+        author: str,
+        reason: str,
+        *,
+        remembers: Mapping[str, Any] | None = None,
     ) -> int:
         """Decide: plain JSON data by key, None takes it back; return the section's revision.
 
         UsageError where the section does not take that; ConflictError where its revision is not the
-        `expected` one any more. Whether the site is sound with it is for `check` to say.
+        `expected` one any more. Whether the site is sound with it is for `check` to say. What
+        `remembers` has is remembered with it, or not at all.
         """
-        from cobweb.operations import check_decisions
-
-        check_decisions(self.plugins, section, writes, author, reason)
-        made = self.history(create=True).decide(section, expected, writes, author, reason)
+        operations.check_decisions(self.plugins, section, writes, author, reason)
+        store, what = self.history(create=True), (section, expected, writes, author, reason)
+        made = store.decide(*what, remembers=remembers or {})
         for read_before in ("decided", "evaluated"):
             vars(self).pop(read_before, None)
         return made
@@ -255,8 +266,6 @@ class Site:
 
         Whether it can work is for `check` to say.
         """
-        from cobweb import operations
-
         if generation is None:
             return operations.desired_of(self.evaluated, limit)
         return operations.desired_again(self.evaluated, self.plugins, self.store(), generation)
@@ -276,10 +285,8 @@ class Site:
 
     def check(self, limit: str | None = None) -> None:
         """Raise SiteError with all that can be known to be wrong before anything runs."""
-        from cobweb.operations import trouble_findings
-
-        findings = [*self.evaluated.findings_of_files(), *trouble_findings(self.graph(limit))]
-        if findings:
+        trouble = operations.trouble_findings(self.graph(limit))
+        if findings := [*self.evaluated.findings_of_files(), *trouble]:
             raise SiteError(findings)
 
     def _sound(self, limit: str | None = None) -> Desired:
@@ -292,9 +299,7 @@ class Site:
         `options` are those of `cobweb.operations.plan_site`. UsageError for a limit or planner that
         there is not; a plan that would end stuck, or be refused, says so (`waits`, `refusals`).
         """
-        from cobweb.operations import plan_site
-
-        return plan_site(desired or self._sound(), self.plugins, self.store(), **options)
+        return operations.plan_site(desired or self._sound(), self.plugins, self.store(), **options)
 
     @contextmanager
     def turn(
@@ -366,8 +371,6 @@ class Site:
         of the database).
         UsageError where one of these cannot be, or something is to be removed.
         """
-        from cobweb.operations import Part, open_site
-
         if generation < 0 or len(mark) not in (0, 32) or mark.strip("0123456789abcdef"):
             hint = "generations are numbered from 1, and a mark is 32 digits (0-9, a-f)"
             raise UsageError(f"there is no generation {generation} of a site `{mark}`", hint=hint)
@@ -375,11 +378,11 @@ class Site:
         if over is None:
             known = ", ".join(sorted(self.plugins.transports)) or "none"
             raise UsageError(f"there is no transport {transport}", hint=f"there is {known}")
-        part = Part(owner=owner, lender=lender, transport=over, address=address, owners=owners)
-        part = replace(part, generation=generation, mark=mark, goal=goal)
+        part = operations.Part(owner=owner, lender=lender, transport=over, owners=owners)
+        part = replace(part, address=address, generation=generation, mark=mark, goal=goal)
         with (
             self.turn("open") as turn,
-            open_site(
+            operations.open_site(
                 desired or self._sound(),
                 self.plugins,
                 self.store(),
@@ -393,9 +396,7 @@ class Site:
 
     def rollback(self, generation: int | None = None, orders: Orders | None = None) -> RunResult:
         """Make a generation desired again (default: the last one reached), and bring it about."""
-        from cobweb.operations import to_go_back_to
-
-        chosen = generation or to_go_back_to(self.store())
+        chosen = generation or operations.to_go_back_to(self.store())
         with self.turn("rollback") as turn:
             return turn.apply(self.desired(generation=chosen), turn.orders(orders))
 
@@ -404,24 +405,45 @@ class Site:
         with self.turn("drift") as turn:
             return turn.drift(self._sound(limit), turn.orders(orders))
 
-    def ask(self, jobs: Iterable[Job], orders: Orders | None = None) -> Mapping[int, Report]:
-        """Carry out checks that belong to no object; return their reports by the jobs' numbers.
+    @cached_property
+    def _questions(self) -> Questions:
+        return operations.Questions()
 
-        They change nothing, so no lock is taken and nothing is written: a run may be at work.
+    def ask(
+        self,
+        hosts: Iterable[str],
+        action: Action,
+        timeout_s: float | None = None,
+        spec: Mapping[str, Any] | None = None,
+        *,
+        executor: str = "ansible",
+    ) -> dict[str, Answer]:
+        """Ask hosts one question, as `ask_all`; return what each has answered."""
+        from cobweb.plugin import Question
+
+        asks = partial(Question, action=action, timeout_s=timeout_s, spec=spec or {})
+        return self.ask_all({host: asks(host=host) for host in hosts}, executor)
+
+    def ask_all(
+        self, questions: Mapping[K, Question], executor: str = "ansible"
+    ) -> dict[K, Answer]:
+        """Ask hosts all questions at once; return the answers by the questions' keys.
+
+        They change nothing, so no lock is taken and nothing is written: a run may be at work. What
+        cannot be asked, or fails, is an answer. The executor stays open until the site is another
+        one, or `close`; ExecutorError where it breaks.
         """
-        from cobweb.operations import Orders, ask_hosts
-
-        return ask_hosts(self.desired(), self.plugins, self.store(), orders or Orders(), jobs)
+        results, orders = self.store().results(), operations.Orders(executor=executor)
+        return self._questions.ask(questions, results, self.evaluated, self.plugins, orders)
 
     def gc(self, retention: Retention | None = None, *, dry_run: bool = False) -> Garbage:
         """Delete old generations and runs, and return them; with `dry_run` only return them.
 
         The site need not be sound.
         """
-        from cobweb.operations import Retention, garbage_of
-
         if dry_run:
-            return garbage_of(self.history(), retention or Retention(), wall_clock())
+            kept = retention or operations.Retention()
+            return operations.garbage_of(self.history(), kept, wall_clock())
         with self.turn("gc", store=self.history(create=True)) as turn:
             return turn.gc(retention)
 
@@ -434,13 +456,11 @@ class Site:
         from_journal: bool = False,
     ) -> RunResult:
         """Run the site without hosts and without a journal: from nothing, or the change at hand."""
-        from cobweb.operations import Caller, Orders, rehearse_site, simulate_site
-
-        desired, caller = desired or self._sound(), caller or Caller()
-        orders = orders or Orders(executor="simulate")
+        desired, caller = desired or self._sound(), caller or operations.Caller()
+        orders = orders or operations.Orders(executor="simulate")
         if from_journal:
-            return rehearse_site(desired, self.plugins, self.store(), orders, caller)
-        return simulate_site(desired, self.plugins, orders, caller)
+            return operations.rehearse_site(desired, self.plugins, self.store(), orders, caller)
+        return operations.simulate_site(desired, self.plugins, orders, caller)
 
     def observers(self, *chosen: tuple[str, str], unasked: bool = False) -> Observers:
         """Open observers of plugins by name, with an argument each: a sink of a `Caller`.
@@ -448,9 +468,7 @@ class Site:
         Close them after the run. UsageError for a name that there is not, and for an argument that
         the observer refuses. With `unasked` those hear, too, that want to without being named.
         """
-        from cobweb.operations import Observers
-
-        observers = Observers()
+        observers = operations.Observers()
         try:
             if unasked:
                 known, named = self.plugins.unasked_observers, dict(chosen)
@@ -464,9 +482,7 @@ class Site:
 
     def run(self, run: str | None = None) -> RunRecord:
         """Return a run of the journal (default: the last one); UsageError where there is none."""
-        from cobweb.operations import run_of
-
-        return run_of(self.history(), run)
+        return operations.run_of(self.history(), run)
 
     def run_facts(self, run: str | None = None) -> dict[str, Any]:
         """Return what the journal knows of a run besides its events, as plain JSON data.
@@ -508,6 +524,8 @@ class Site:
 
     def close(self) -> None:
         """Close what was opened; may be called again."""
+        if (questions := vars(self).pop("_questions", None)) is not None:
+            questions.close()
         while self._stores:
             self._stores.popitem()[1].close()
 
@@ -528,9 +546,7 @@ class Turn:
 
     def orders(self, orders: Orders | None = None) -> Orders:
         """Return orders, or those that a caller means who says nothing."""
-        from cobweb.operations import Orders
-
-        return orders or Orders()
+        return orders or operations.Orders()
 
     def apply(self, desired: Desired, orders: Orders, caller: Caller | None = None) -> RunResult:
         """Bring about what is desired; RefusedError and StuckError where it must not begin.
@@ -538,45 +554,35 @@ class Turn:
         StoreError, LockedError and ExecutorError end a run in the middle: what was in flight is
         checked by the next one.
         """
-        from cobweb.operations import apply_site
-
         it, store = self.site, self.site.store(create=True)
         sections = [] if orders.simulates else it.plugins.sections.values()
         known = (each.company(it, desired, orders) for each in sections if hasattr(each, "company"))
         company, caller = next(filter(None, known), None), self.beating(caller)
-        return apply_site(
+        return operations.apply_site(
             desired, it.plugins, store, orders, caller, info=self.info, company=company
         )
 
     def drift(self, desired: Desired, orders: Orders, caller: Caller | None = None) -> DriftResult:
         """Check everything that was applied; what has drifted is written to the journal."""
-        from cobweb.operations import drift_site
-
         it, store, caller = self.site, self.site.store(create=True), self.beating(caller)
         ignores = it.evaluated.ignores_drift
-        return drift_site(
+        return operations.drift_site(
             desired, it.plugins, store, orders, caller, info=self.info, ignores=ignores
         )
 
     def gc(self, retention: Retention | None = None) -> Garbage:
         """Delete old generations and runs that nothing needs, and return them."""
-        from cobweb.operations import Retention, collect_garbage
-
         store = self.site.history(create=True)
-        return collect_garbage(store, retention or Retention(), wall_clock())
+        return operations.collect_garbage(store, retention or operations.Retention(), wall_clock())
 
     def beating(self, caller: Caller | None) -> Caller:
         """Return who is told of the run, who keeps the lock alive as well."""
-        from cobweb.operations import Caller
-
-        return replace(caller or Caller(), beat=self.lock.heartbeat)
+        return replace(caller or operations.Caller(), beat=self.lock.heartbeat)
 
 
 def link_sentence(link: Mapping[str, Any]) -> str:
     """Return a link of a chain of reasons (as in `unsettled` of a result) as a sentence."""
-    from cobweb.operations import link_of, link_text
-
-    return link_text(link_of(link))
+    return operations.link_text(operations.link_of(link))
 
 
 def _this_run(command: str) -> tuple[RunInfo, LockOwner]:

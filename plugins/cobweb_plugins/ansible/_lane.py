@@ -91,6 +91,7 @@ def job_message(job: Job) -> dict[str, Any]:
         "number": job.number,
         "host": job.host,
         "check": job.kind is JobKind.CHECK,
+        "asks": job.kind is JobKind.QUESTION,
         "fresh": job.fresh,
         "cob": job.cob_vars,
         "host_vars": job.host_vars,

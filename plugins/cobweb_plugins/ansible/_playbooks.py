@@ -307,6 +307,7 @@ class _Run:
         fields = collector.end(
             ok=is_whole,
             check=job.kind is JobKind.CHECK,
+            asks=job.kind is JobKind.QUESTION,
             finds=getattr(job.action, "finds", ()),
             recorded=job.cob_vars.get("recorded"),
         )

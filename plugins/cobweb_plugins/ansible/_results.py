@@ -178,11 +178,12 @@ class Collector:
         """Return the fields of a report."""
         return {"outcome": outcome, "tasks": self._tasks[-TASKS_LIMIT:], **fields}
 
-    def end(
+    def end(  # noqa: PLR0913  # how it ended, of which kind it is, and what it goes by
         self,
         *,
         ok: bool,
         check: bool,
+        asks: bool = False,
         facts: Mapping[str, Any] | None = None,
         finds: Sequence[str] = (),
         recorded: str | None = None,
@@ -190,14 +191,14 @@ class Collector:
         """Return the fields of the report of a job that came to its end; `facts` are `FACTS`.
 
         Without them those that tasks said count. What tasks handed back is in it also where a later
-        one failed. A check in check mode `finds` one of three states: the first where nothing would
-        change, but for an object that is `recorded` in the second, for its step has not ended well
-        since; else the second, but for one that is recorded in the third. What would change is not
-        there for the tasks after it, so that one of these may fail, and it is known all the same
-        that something would.
+        one failed; a job that `asks` may hand back more. A check in check mode `finds` one of three
+        states: the first where nothing would change, but for an object that is `recorded` in the
+        second, for its step has not ended well since; else the second, but for one that is recorded
+        in the third. What would change is not there for the tasks after it, so that one of these
+        may fail, and it is known all the same that something would.
         """
         facts = self.facts if facts is None else facts
-        results, problem = handed_back(facts)
+        results, problem = handed_back(facts, asks=asks)
         if finds and not self.unreachable and (ok or self._changed):
             usual = recorded if recorded is not None and recorded in finds else finds[0]
             if self._changed:
@@ -244,7 +245,7 @@ def _is_unseen(end: TaskEnd) -> bool:
     return any(one and not one.keys() & SKIPPED_BY_CONDITION for one in skipped)
 
 
-def handed_back(facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+def handed_back(facts: Mapping[str, Any], *, asks: bool) -> tuple[Mapping[str, Any], str]:
     """Return the results that may be kept, and what is wrong with the others, "" for nothing."""
     results, secret = facts.get(RESULTS_FACT), facts.get(SECRET_FACT) or ()
     if results is None:
@@ -254,7 +255,7 @@ def handed_back(facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     many = isinstance(secret, Sequence | set) and not isinstance(secret, str)
     names = set(map(str, secret)) if many else {str(secret)}
     kept = {key: value for key, value in results.items() if key not in names}
-    if problem := results_problem(kept):
+    if problem := results_problem(kept, is_answer=asks):
         return {}, problem
     refused = sorted(map(str, results.keys() - kept.keys()))
     return kept, f"the result {refused[0]} is secret, and no secret is kept" if refused else ""

@@ -125,12 +125,14 @@ class Planned:
 class Children:
     """Calls `cobweb` on folders of the site; `beat` is called while a child is at work.
 
-    `forwards` says that a run is interrupted where the controller is.
+    `forwards` says that a run is interrupted where the controller is; while one is at work,
+    `meanwhile` is called as well.
     """
 
     beat: Callable[[], None]
     shared: Sequence[str] = ()
     forwards: bool = False
+    meanwhile: Callable[[], None] = lambda: None
 
     def section(self, folder: Path) -> Said:
         """Return the section `serve` of the site in a folder."""
@@ -172,6 +174,8 @@ class Children:
             with suppress(subprocess.TimeoutExpired):
                 return child.wait(_BEAT_S)
             self.beat()
+            if longest_s is None:
+                self.meanwhile()
             if end_s is not None and time.monotonic() > end_s:
                 _kill(child)
                 return child.wait()

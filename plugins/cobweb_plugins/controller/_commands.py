@@ -61,6 +61,14 @@ _MAY_SAY_WHY = click.option("--reason", metavar="TEXT", default="", help="Why: k
 _SAYS_WHY = click.option("--reason", metavar="TEXT", required=True, help="Why: kept, and shown.")
 
 
+_DECIDERS_EXAMPLES = """\b
+Examples:
+  cobweb deciders
+  cobweb deciders -o json
+  cobweb deciders --replay decided.jsonl
+"""
+
+
 @click.command("decisions", epilog=_EXAMPLES)
 @click.argument("section", required=False)
 @click.argument("key", required=False)
@@ -217,6 +225,12 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
     help="How often to look.",
 )
 @click.option("--once", is_flag=True, help="One round, for cron and pipelines.")
+@click.option(
+    "--record",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Add to this file what deciders see and decide (see `cobweb deciders`).",
+)
 @click.pass_context
 def serve(  # noqa: PLR0913  # one parameter per option
     context: click.Context,
@@ -227,6 +241,7 @@ def serve(  # noqa: PLR0913  # one parameter per option
     work: Path | None,
     every: float,
     once: bool,
+    record: Path | None,
 ) -> int:
     """Keep a site as it should be: look, decide, plan, ask, apply, again and again.
 
@@ -236,8 +251,34 @@ def serve(  # noqa: PLR0913  # one parameter per option
     """
     from cobweb_plugins.controller._serve import Where, serve_site
 
-    where = Where(url=url, branch=branch, path=path, work=work)
+    record = record and record.absolute()
+    where = Where(url=url, branch=branch, path=path, work=work, record=record)
     return serve_site(site_access(context), where, every, once=once)
+
+
+@click.command("deciders", epilog=_DECIDERS_EXAMPLES)
+@click.option(
+    "--replay",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Have deciders decide again what `cobweb serve --record FILE` has recorded.",
+)
+@click.pass_context
+def deciders(context: click.Context, *, replay: Path | None) -> int:
+    """List what decides by itself, and why it did or did not.
+
+    A decider of a plugin looks and decides for a section of the site, while
+    `cobweb serve` is there. Told are its notes, and what went wrong. What it
+    has seen can be recorded and decided again: the exit code is 1 if anything
+    is decided otherwise.
+    """
+    from cobweb_plugins.controller.deciders._listed import list_deciders, replay_record
+
+    access = site_access(context)
+    if replay is not None:
+        return replay_record(access, replay)
+    list_deciders(access)
+    return 0
 
 
 @click.command("approvals", epilog="\b\nExamples:\n  cobweb approvals\n  cobweb approvals -o json")

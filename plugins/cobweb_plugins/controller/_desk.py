@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from cobweb.errors import ConflictError
+from cobweb.plugin import shortened
 from cobweb_plugins.controller._clone import CloneError
 from cobweb_plugins.controller._memory import KEY, SECTION, Memory, Seen, digest_of
 
@@ -30,6 +32,8 @@ _ALONE_S = 30.0
 """How long another process may change the clone until that is an error of this round."""
 
 _SQLITE = "sqlite:///"
+
+_MOST_REASON = 2000
 
 _RUNS = ("apply", "rollback")
 _LOOKED_AT = 100
@@ -184,6 +188,31 @@ class Desk:
         found = self._history.decision_history(section)
         return str(found[0]) if found else f"decisions of {section}"
 
+    def turn(self, section: str, key: str) -> tuple[Mapping[str, Any] | None, int]:
+        """Return what is remembered of a decider, None if nothing, and at which revision."""
+        found = self.site.memory(section)
+        return (found.by_key[key].body if key in found.by_key else None), found.revision
+
+    def remember(self, section: str, expected: int, bodies: Mapping[str, Any], reason: str) -> None:
+        """Remember something in the name of a section; ConflictError if its revision is another."""
+        self.site.remember(section, expected, bodies, self.me, reason)
+
+    def decide(
+        self, section: str, outcome: Mapping[str, Any], remembers: Mapping[str, Any]
+    ) -> None:
+        """Decide in the name of a section's decider what is not so already, and remember the rest.
+
+        ConflictError where the section is at another revision than the one that `outcome` relies
+        on, UsageError where it does not take that.
+        """
+        known, expected = self.site.decisions(section), outcome["revision"]
+        if known.revision != expected:
+            raise ConflictError(section, expected, known.revision)
+        before = {key: it.body for key, it in known.by_key.items()}
+        writes = {key: it for key, it in outcome["writes"].items() if before.get(key) != it}
+        why = _why(section, outcome["notes"], sorted(writes))
+        self.site.decide(section, expected, writes, section, why, remembers=remembers)
+
     def database(self, folder: Path) -> str:
         """Return the URL of the state database that the site in a folder has."""
         with type(self.site)(folder, allow_outside=self.site.allow_outside) as site:
@@ -244,6 +273,13 @@ class Desk:
     @property
     def _history(self) -> Any:
         return self.site.history()
+
+
+def _why(section: str, notes: Mapping[str, str], keys: Sequence[str]) -> str:
+    """Return why these keys are decided: what their notes say."""
+    said = [(key, " ".join(notes[key].split())) for key in keys if key in notes]
+    texts = [note if len(keys) == 1 else f"{key}: {note}" for key, note in said if note]
+    return shortened("; ".join(texts), _MOST_REASON) or f"decided by {section}"
 
 
 def _locked(file: IO[str]) -> bool:

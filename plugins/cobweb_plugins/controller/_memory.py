@@ -205,6 +205,13 @@ class Memory:
         """Return the inputs that may still be admitted."""
         return tuple(it for it in self.inputs if it.state in OPEN)
 
+    def left_out(self, source: str) -> Input | None:
+        """Return what became of the newest decisions of a section that are not admitted, if any."""
+        admitted = self.goal.decisions.get(source, 0) if self.goal else 0
+        found = [it for it in self.inputs if it.source == source and it.input.isdigit()]
+        newest = max(found, key=lambda it: int(it.input), default=None)
+        return newest if newest is not None and int(newest.input) > admitted else None
+
     def with_input(self, new: Input) -> Memory:
         """Return the memory with an input in the place of what it had of it."""
         others = [it for it in self.inputs if (it.source, it.input) != (new.source, new.input)]

@@ -1,4 +1,4 @@
-"""A round of a controller: look, admit what policy lets, bring that about, look for drift.
+"""A round of a controller: look, decide, admit what policy lets, bring it about, look for drift.
 
 Theory of operation. The goal is what is admitted: files and revisions of decisions. Each input that
 is not in it is planned by itself on top of it, and policy says whether it is admitted, waits for a
@@ -21,6 +21,7 @@ from cobweb_plugins.controller._clone import CloneError
 from cobweb_plugins.controller._context import Context, EditedError
 from cobweb_plugins.controller._delivery import Delivery
 from cobweb_plugins.controller._memory import Fate, Goal, Memory, Slices, digest_of
+from cobweb_plugins.controller.deciders._turns import Deciders
 
 _ATTEMPTS = 10
 """How often a round is begun anew where somebody else writes the memory at the same moment."""
@@ -31,14 +32,15 @@ _PENDING = 2
 class Rounds:
     """The rounds of one controller."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, deciders: Deciders) -> None:
         self._context = context
+        self._deciders = deciders
         self._admissions = Admissions(context)
         self._delivery = Delivery(context)
         self._looked = ""
 
     def round(self) -> None:
-        """Look, admit, bring about, look for drift; nothing where nothing has changed."""
+        """Look, decide, admit, bring about, look for drift; nothing where nothing has changed."""
         for left in range(_ATTEMPTS, 0, -1):
             try:
                 self._round()
@@ -54,6 +56,7 @@ class Rounds:
         it.read()
         it.now_s = it.desk.clock()
         self._look_for_files()
+        had_turns = self._deciders.turn() or it.memory.goal is None
         line = it.desk.at_work()
         it.is_busy = bool(line)
         if line:
@@ -68,6 +71,8 @@ class Rounds:
         it.troubles = 0
         try:
             self._admissions.admit()
+            if not had_turns and self._deciders.turn_late():  # of a folder with new files
+                self._admissions.admit()
             self._delivery.deliver()
             if it.readable is not None and not it.is_busy:
                 self._look_for_drift(it.readable)

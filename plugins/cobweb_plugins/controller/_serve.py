@@ -11,12 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cobweb.errors import CobwebError, LockedError, StoreError, UsageError
-from cobweb.plugin import SiteAccess, Tone
+from cobweb.plugin import SiteAccess, Tone, plain
 from cobweb_plugins.controller._children import Children
 from cobweb_plugins.controller._clone import Clone
 from cobweb_plugins.controller._context import Context, RelativeStateError
@@ -24,6 +24,7 @@ from cobweb_plugins.controller._desk import Branch, Desk, Folder, Source, identi
 from cobweb_plugins.controller._memory import Memory, digest_of
 from cobweb_plugins.controller._rounds import Rounds, code_of
 from cobweb_plugins.controller._views import goal_line, is_reached, status_data
+from cobweb_plugins.controller.deciders._turns import Deciders
 
 if TYPE_CHECKING:
     from cobweb.api import Site
@@ -55,12 +56,16 @@ class LeaderError(LockedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """What is served: a folder, or a branch of a repository with the site at `path` in it."""
+    """What is served: a folder, or a branch of a repository with the site at `path` in it.
+
+    `work` is the folder for clones and plans, `record` the file for what deciders do.
+    """
 
     url: str | None
     branch: str
     path: str
     work: Path | None
+    record: Path | None = None
 
     @property
     def words(self) -> str:
@@ -74,6 +79,12 @@ def serve_site(access: SiteAccess, where: Where, every_s: float, *, once: bool) 
         raise UsageError("--path is for --git", hint="name the folder of the site with -C")
     if Path(where.path).is_absolute() or ".." in Path(where.path).parts:
         raise UsageError("--path leads out of the repository", hint="it is a folder in it")
+    if where.record is not None:
+        try:
+            where.record.open("a").close()
+        except OSError as error:
+            message = f"{where.record} cannot be written: {error.strerror or error}"
+            raise UsageError(message, hint="name another file with --record") from error
     with _terminations():
         try:
             while (code := _served(access, where, every_s, once=once)) is None:
@@ -93,7 +104,7 @@ def _served(access: SiteAccess, where: Where, every_s: float, *, once: bool) -> 
         url, folder = site.state, site.path  # now: whoever leads may remove the folder
         while True:
             with _led(site, say, once=once) as held:
-                beat.held = held
+                beat.held, file = held, identity_of(url, folder)  # of the one it leads in
                 context = Context(
                     desk=Desk(site=site, me=me()),
                     source=source,
@@ -105,9 +116,15 @@ def _served(access: SiteAccess, where: Where, every_s: float, *, once: bool) -> 
                 if not once:
                     say(f"leads, and serves {where.words or access.dir}", Tone.NONE)
                 _clean(work)
-                server = _Server(context=context, beat=beat, every_s=every_s, once=once)
+                deciders = Deciders(context, beat, where.record)
+                if not once:  # where each has one turn
+                    meanwhile = deciders.turn_meanwhile
+                    context.children = replace(context.children, meanwhile=meanwhile)
+                server = _Server(
+                    context=context, deciders=deciders, beat=beat, every_s=every_s, once=once
+                )
                 try:
-                    ended = server.serve(url, folder)
+                    ended = server.serve(url, folder, file)
                 except LockedError as error:
                     if once:
                         raise LeaderError(error.owner) from error
@@ -117,6 +134,8 @@ def _served(access: SiteAccess, where: Where, every_s: float, *, once: bool) -> 
                     line = context.desk.at_work()
                     say(f"ends; {line} goes on" if line else "ends", Tone.CAREFUL)
                     raise
+                finally:
+                    deciders.end()
                 if once and ended is not None:
                     _tell_end(access, context, ended)
                 return ended
@@ -127,16 +146,17 @@ class _Server:
     """The rounds of a controller while it leads, and the rests between them."""
 
     context: Context
+    deciders: Deciders
     beat: _Beat
     every_s: float
     once: bool
 
-    def serve(self, url: str, folder: Path) -> int | None:
+    def serve(self, url: str, folder: Path, file: tuple[int, ...]) -> int | None:
         """Carry out rounds; return the exit code of the only one, or None where the state moves.
 
-        `url` in the site of a folder is where the state is now.
+        `url` in the site of a folder is where the state is now, in the file of this identity.
         """
-        it, rounds, file = self.context, Rounds(self.context), identity_of(url, folder)
+        it, rounds = self.context, Rounds(self.context, self.deciders)
         while identity_of(url, folder) == file:
             try:
                 rounds.round()
@@ -154,7 +174,7 @@ class _Server:
                     break
                 if (code := self._code()) is not None:
                     return code
-            self._rest(_LOOK_S if it.is_busy else self.every_s)
+            self._rest(_LOOK_S if it.is_busy else self._rest_s())
         it.say("the state database is another one now", Tone.CAREFUL)
         return None
 
@@ -166,6 +186,13 @@ class _Server:
         if it.is_busy:
             return _LOCKED if it.is_locked or it.desk.is_held() else None
         return 1 if it.troubles else code_of(it.memory)
+
+    def _rest_s(self) -> float:
+        """Return how long it is to the next round, or to the next turn of a decider."""
+        next_s = self.deciders.next_s
+        if next_s is None:
+            return self.every_s
+        return min(self.every_s, max(0.0, next_s - self.context.desk.clock()))
 
     def _rest(self, seconds: float) -> None:
         end_s = time.monotonic() + seconds
@@ -308,7 +335,7 @@ def _saying(access: SiteAccess, *, once: bool) -> Callable[[str, Tone], None]:
     def say(text: str, tone: Tone) -> None:
         if once:
             width = shutil.get_terminal_size().columns
-            for line in textwrap.wrap(text, width, subsequent_indent="  "):
+            for line in textwrap.wrap(plain(text), width, subsequent_indent="  "):
                 access.summary(line, tone)
             return
         stamp = "" if "JOURNAL_STREAM" in os.environ else time.strftime("%F %T ")

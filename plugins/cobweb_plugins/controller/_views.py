@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from cobweb.plugin import Column, SiteAccess, Tone
+from cobweb.plugin import Column, SiteAccess, Tone, plain
 from cobweb_plugins.controller._memory import OPEN, Fate, Input, Memory
 
 if TYPE_CHECKING:
@@ -90,9 +90,21 @@ def tell_status(access: SiteAccess, memory: Memory, data: Mapping[str, Any]) -> 
         access.summary("nothing waits")
     elif any(it.state == Fate.WAITING for it in waiting):
         access.summary("`cobweb approve ID` admits one, `cobweb reject ID` does not")
+    tell_controller(access, memory, data)
+
+
+def tell_controller(access: SiteAccess, memory: Memory, data: Mapping[str, Any]) -> None:
+    """Write for people what is admitted, what holds it, and who leads."""
+    width = shutil.get_terminal_size().columns
     for text, tone in _lines(memory, data):
-        for line in textwrap.wrap(text, width, subsequent_indent="  "):
+        for line in textwrap.wrap(plain(text), width, subsequent_indent="  "):
             access.summary(line, tone)
+
+
+def input_line(it: Input) -> str:
+    """Return in a line how it is with an input that is not admitted."""
+    how = f": `cobweb approve {it.id}`" if it.state == Fate.WAITING else ""
+    return f"{it.id} ({it.what}) is {it.state}{f', {it.reason}' if it.reason else ''}{how}"
 
 
 def is_reached(memory: Memory) -> bool:
@@ -112,11 +124,11 @@ def goal_line(memory: Memory) -> str:
 
 
 def _lines(memory: Memory, data: Mapping[str, Any]) -> list[tuple[str, Tone]]:
-    admitted, goal = data["admitted"], data["goal"]
+    admitted, goal, left_out = data["admitted"], data["goal"], memory.left_out
     found = [
         (f"the newest, {it.what}, was {it.reason}", Tone.CAREFUL)
         for it in memory.inputs
-        if it.state == Fate.REJECTED and it.input == memory.newest
+        if it.state == Fate.REJECTED and (it.input == memory.newest or it is left_out(it.source))
     ]
     if admitted is None:
         found.append(("nothing is admitted yet", Tone.CAREFUL))

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cobweb.errors import CobwebError, ModelError, PluginError
-from cobweb.model import Action, Expansion, Job, JobKind, State, Tasks, cob_id
-from cobweb.plugin import Extension, data_dir, field_problems
+from cobweb.model import Action, Expansion, State, Tasks
+from cobweb.plugin import Extension, Question, data_dir, field_problems
 
 if TYPE_CHECKING:
     from cobweb_plugins.pools.decision import AdapterFacts, Observed, Resource
@@ -189,26 +189,15 @@ def broken(adapter: str, what: str) -> PluginError:
     return PluginError(adapter, f"the service adapter {adapter} {what}", hint="tell its author")
 
 
-def question(number: int, service: AdapterService, adapter: ServiceAdapter) -> Job | None:
-    """Return the job that asks a service; None where nobody has to be asked."""
+def question(service: AdapterService, adapter: ServiceAdapter) -> Question | None:
+    """Return the question to a service; None where nobody has to be asked."""
     if adapter.observe is None:
         return None
-    name = f"pool-{service.name}"
-    return Job(
-        number=number,
-        kind=JobKind.CHECK,
-        cob=cob_id(service.host, name),
+    return Question(
         host=service.host,
-        type_name="service",
         action=adapter.observe,
-        cob_vars={
-            "id": cob_id(service.host, name),
-            "name": name,
-            "host": service.host,
-            "spec": {"service": service.name, "with": dict(service.settings)},
-            "results": {},
-        },
         timeout_s=adapter.observe_timeout_s,
+        spec={"service": service.name, "with": dict(service.settings)},
     )
 
 

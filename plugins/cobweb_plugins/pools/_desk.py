@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from cobweb.errors import CobwebError, ConflictError, ModelError, UsageError
-from cobweb.model import UNKNOWN, CobId, Decisions, Outcome, Report, State, cob_id
+from cobweb.model import UNKNOWN, CobId, Decisions, Outcome, State, cob_id
+from cobweb.plugin import Answer as Said
 from cobweb.plugin import SiteAccess
 from cobweb_plugins.pools._adapters import POINT, Adapters, observed_of, question
 from cobweb_plugins.pools._commands import policies_of
@@ -246,28 +247,23 @@ class Desk:
         """Ask services, all at once, and return what each has answered."""
         names = list(dict.fromkeys(services))
         begun_s = now_s()
-        jobs = {
-            name: question(number, self.layout.service(name), self.layout.adapter(name))
-            for number, name in enumerate(names, 1)
+        asked = {
+            name: found
+            for name in names
+            if (found := question(self.layout.service(name), self.layout.adapter(name)))
         }
-        asked = [job for job in jobs.values() if job is not None]
-        reports = self.access.ask(asked) if asked else {}
+        said = self.access.ask(asked) if asked else {}
         arrived_s = now_s()
-        return {
-            name: self._answer(
-                name, None if job is None else reports[job.number], begun_s, arrived_s
-            )
-            for name, job in jobs.items()
-        }
+        return {name: self._answer(name, said.get(name), begun_s, arrived_s) for name in names}
 
-    def _answer(self, name: str, report: Report | None, begun_s: float, arrived_s: float) -> Answer:
-        """Return what a report says; what cannot be read is an answer as well."""
-        if report is not None and report.outcome is not Outcome.OK:
-            return Answer(said=report.message or str(report.outcome))
-        results = {} if report is None else report.results
+    def _answer(self, name: str, said: Said | None, begun_s: float, arrived_s: float) -> Answer:
+        """Return what a service has said; what cannot be read is an answer as well."""
+        if said is not None and said.outcome is not Outcome.OK:
+            return Answer(said=said.message or str(said.outcome))
+        data = {} if said is None else said.data
         try:
-            said = self.layout.adapter(name).read(self.layout.service(name), results)
-            return Answer(observed=observed_of(said, begun_s, arrived_s))
+            found = self.layout.adapter(name).read(self.layout.service(name), data)
+            return Answer(observed=observed_of(found, begun_s, arrived_s))
         except CobwebError:
             raise
         except Exception as error:  # noqa: BLE001 - a plugin's: it is the answer's to say

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count, pairwise
 from typing import Any
 
-from cobweb.model import Action, Job, JobKind, Outcome, State
+from cobweb.model import Action, Job, JobKind, Outcome, State, cob_id
 from cobweb.plugin import Executor, Extension, RegisteredType
 from cobweb.testing import NamedCheck
 from cobweb_plugins.pools import _adapters as pools
@@ -67,7 +67,7 @@ class _Checks:
         self.type: Any = case.type and case.type().cob_type()
         self.adapter = pools.Adapters({case.adapter.name: case.adapter}, {})[case.adapter.name]
         self.service = pools.AdapterService(name="kit", host=case.host, settings=case.settings)
-        self.asked: Any = pools.question(0, self.service, self.adapter)
+        self.question: Any = pools.question(self.service, self.adapter)
 
     def schema_and_members_are_sound(self) -> None:
         """All settings fit the schema, and objects are to be what their members are."""
@@ -136,15 +136,31 @@ class _Checks:
 
     def _act(self, action: Action, source: State = "", dest: State = "") -> Any:
         cob, kind = self._cobs("up")["up"], JobKind.TRANSITION if dest else JobKind.CHECK
-        words = {**self.asked.cob_vars, **cob, "host": cob["on"], "target": dest}
-        job = replace(self.asked, kind=kind, action=action, source=source, dest=dest)
-        return self._report(replace(job, host=cob["on"], cob_vars=words))
+        return self._report(kind, action, cob["on"], {**cob, "target": dest}, source, dest)
 
     def _ask(self) -> Observed:
-        report = self._report(self.asked)
+        it = self.question
+        report = self._report(JobKind.QUESTION, it.action, it.host, {"spec": it.spec})
         assert report.outcome is Outcome.OK, f"observe has failed: {report.message}"
         return pools.observed_of(self.adapter.read(self.service, report.results), 0.0, 0.0)
 
-    def _report(self, job: Job) -> Any:
-        self.case.executor.submit(replace(job, number=next(_NUMBERS)))
+    def _report(self, kind: JobKind, action: Action, host: str, words: Any, *step: State) -> Any:
+        number = next(_NUMBERS)
+        source, dest = step or ("", "")
+        cob = cob_id(host, "kit")
+        names = {"id": cob, "name": "kit", "host": host, "results": {}}
+        self.case.executor.submit(
+            Job(
+                number=number,
+                kind=kind,
+                cob=cob,
+                host=host,
+                type_name="kit",
+                action=action,
+                cob_vars={**names, "spec": dict(self.question.spec), **words},
+                source=source,
+                dest=dest,
+                timeout_s=self.question.timeout_s,
+            )
+        )
         return self.case.executor.wait(None)[0]

@@ -110,6 +110,9 @@ class SimulateExecutor:
         if overruns:
             message = f"simulated: takes longer than its timeout of {job.timeout_s:g} s"
             return Report(number=job.number, outcome=Outcome.TIMEOUT, message=message)
+        if job.kind is JobKind.QUESTION:
+            message = "simulated: nobody is there who answers"
+            return Report(number=job.number, outcome=Outcome.FAILED, message=message)
         return self._check(job) if job.kind is JobKind.CHECK else self._transition(job)
 
     def _check(self, job: Job) -> Report:

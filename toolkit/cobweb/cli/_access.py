@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import cached_property, partial
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb import operations
 from cobweb._tables import Cell, Column, Tone
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import FAILURES
@@ -24,8 +25,8 @@ from cobweb.errors import ModelError, SiteError, UsageError
 
 if TYPE_CHECKING:
     from cobweb.api import Site
-    from cobweb.model import CobId, Decision, Decisions, Graph, Job, Report, Results, State
-    from cobweb.plugin import Plugins
+    from cobweb.model import CobId, Decision, Decisions, Graph, Results, State
+    from cobweb.plugin import Answer, Plugins, Question
     from cobweb.site import Document, SectionData
 
 
@@ -84,11 +85,10 @@ class CliAccess:
 
     def decide(self, section: str, expected: int, writes: Mapping[str, Any], reason: str) -> int:
         """Decide in the name of who calls."""
-        from cobweb.operations import check_decisions
         from cobweb.store import this_process
 
         author = this_process(run="", reason="", since=0.0).user
-        check_decisions(self.plugins, section, writes, author, reason)
+        operations.check_decisions(self.plugins, section, writes, author, reason)
         with self._fresh() as session:
             if any(body is not None for body in writes.values()):
                 anew = _decided_anew(session.decisions(section), section, writes, author, reason)
@@ -137,14 +137,13 @@ class CliAccess:
 
     def refuse_removals(self, deletes: Collection[CobId] = (), most: str | None = None) -> None:
         """Refuse what an apply would remove."""
-        from cobweb.operations import refusals_of, refuse
-
         bound = removal_bound(None if most is None else FAILURES.convert(most, None, None))
         with self._fresh() as session:
             desired, store = session.desired(), session.store()
             gone = frozenset(deletes)
-            records = store.states()
-            refuse(refusals_of(desired, store, records, max_removals=bound, deletes=gone))
+            states = store.states()
+            found = operations.refusals_of(desired, store, states, max_removals=bound, deletes=gone)
+            operations.refuse(found)
 
     def run(self, command: str, *arguments: str, deletes: Collection[CobId] = ()) -> int:
         """Call a command of Cobweb on this site."""
@@ -159,10 +158,10 @@ class CliAccess:
             return end.exit_code
         return result if isinstance(result, int) else 0
 
-    def ask(self, jobs: Iterable[Job]) -> Mapping[int, Report]:
-        """Carry out checks of no object."""
+    def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
+        """Ask hosts."""
         with open_site(self._request, runs_tasks=True) as session:
-            return session.ask(jobs)
+            return session.ask_all(questions)
 
     def refuse_unasked(self) -> None:
         """Refuse to go on where nobody can be asked."""
@@ -241,6 +240,13 @@ def tell_notes(session: Site, output: Output) -> None:
     for section in access.plugins.sections.values():
         for note in section.notes(access) if hasattr(section, "notes") else ():
             output.note(note)
+
+
+def reasons_of(session: Site, cob: CobId) -> list[str]:
+    """Return what sections of plugins have to say of an object, for a person who asks why."""
+    access = CliAccess(click.get_current_context(), session)
+    sections = access.plugins.sections.values()
+    return [line for it in sections if hasattr(it, "reasons") for line in it.reasons(access, cob)]
 
 
 def _decided_anew(

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from cobweb import operations
 from cobweb.errors import Finding, Place
 
 if TYPE_CHECKING:
@@ -40,11 +41,9 @@ def check_whole(session: Site) -> Sound:
     known = _find_sound(session)
     if known is not None:
         return known
-    from cobweb.operations import graph_warnings
-
     session.check()
     graph = session.graph()
-    warnings = (*session.evaluated.notes(), *graph_warnings(graph))
+    warnings = (*session.evaluated.notes(), *operations.graph_warnings(graph))
     found = Sound(cobs=len(graph.cobs), needs=len(graph.needs), warnings=warnings)
     keep_sound(session, found)
     return found

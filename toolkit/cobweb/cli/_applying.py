@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from cobweb import operations
 from cobweb.cli._analysis import check_all
 from cobweb.cli._complete import complete_host
 from cobweb.cli._locking import locked_site
@@ -109,13 +110,11 @@ def run_options(function: _F) -> _F:
 
 def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
     """Return the orders that the options of a run give; `refresh` may be one already."""
-    from cobweb.operations import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Exceptions, Orders, Refresh
-
-    return Orders(
+    return operations.Orders(
         executor=options["executor"] or "ansible",
-        parallel=options["parallel"] or DEFAULT_PARALLEL,
-        timeout_s=options["timeout"] or DEFAULT_TIMEOUT_S,
-        refresh=Refresh(options["refresh"]),
+        parallel=options["parallel"] or operations.DEFAULT_PARALLEL,
+        timeout_s=options["timeout"] or operations.DEFAULT_TIMEOUT_S,
+        refresh=operations.Refresh(options["refresh"]),
         max_failures=failure_bound(options["max_failures"]),
         max_unreachable=lost_bound(options["max_unreachable"]),
         max_removals=removal_bound(options["max_removals"]),
@@ -127,7 +126,7 @@ def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
         returns=options["on_failure"] != "stay",
         trust_s=options["trust"],
         store_timeout_s=options["store_timeout"],
-        exceptions=Exceptions(
+        exceptions=operations.Exceptions(
             budgets=dict(options["budgets"]),
             new_canary=options.get("new_canary", False),
             only=frozenset(options.get("only", ())),
@@ -236,9 +235,7 @@ def _agreed(session: Site, output: Output, desired: Desired, orders: Orders) -> 
 
     UsageError where that is so and nobody can be asked.
     """
-    from cobweb.operations import signals_as_interrupt
-
-    with signals_as_interrupt():
+    with operations.signals_as_interrupt():
         plan = session.plan(
             desired,
             refresh=orders.refresh,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -57,6 +57,7 @@ COMMANDS: Mapping[str, str] = {
     "app": "Run applications in phases on many nodes, and see how they are.",
     "decisions": "List what was decided: desired state that is in no file.",
     "decide": "Decide what a section of the site has under a key.",
+    "deciders": "List what decides by itself, and why it did or did not.",
     "serve": "Keep a site as it should be: look, decide, plan, ask, apply, again and again.",
     "approvals": "List what waits to be admitted, and why.",
     "approve": "Let a controller admit what waits.",
@@ -69,8 +70,8 @@ COMMANDS: Mapping[str, str] = {
 """Name and short help of each command of Cobweb, in the order of `cobweb --help`."""
 
 _NAMES = (
-    "agent agents app approvals approve cluster decide decisions generate get import install metal "
-    "pin pool put reject report run serve unpin vcluster"
+    "agent agents app approvals approve cluster decide deciders decisions generate get import "
+    "install metal pin pool put reject report run serve unpin vcluster"
 )
 PLUGGED = frozenset(_NAMES.split())
 """Those of them that built-in plugins bring."""
@@ -180,16 +181,24 @@ def _may_have_foreign_plugins() -> bool:
 def _with_site(ctx: click.Context, command: click.Command) -> click.Command:
     """Give a command of a plugin what it asked for: shared options, and access to the site."""
     from cobweb.cli._access import CliAccess
-    from cobweb.plugin import ACCESS_KEY, forms_of, leaves
+    from cobweb.plugin import ACCESS_KEY, forms_of
 
     ctx.meta[ACCESS_KEY] = CliAccess
     forms = forms_of(command)
-    for leaf in () if forms is None else leaves(command):
+    for leaf in () if forms is None else _leaves(command):
         if not any(parameter.name == "site" for parameter in leaf.params):
             shared = click.Command(None)
             site_options(output_option(*map(Format, forms or ()))(shared))
             leaf.params += [shared.params[0], *reversed(shared.params[1:])]
     return command
+
+
+def _leaves(command: click.Command) -> Iterator[click.Command]:
+    """Yield the commands of a group, and of its groups; a command that is none yields itself."""
+    for each in getattr(command, "commands", {}).values():
+        yield from _leaves(each)
+    if not hasattr(command, "commands"):
+        yield command
 
 
 @click.group(

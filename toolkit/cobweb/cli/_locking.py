@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from cobweb import operations
 from cobweb._tables import Tone
 from cobweb.cli._output import Output
 
@@ -23,11 +24,9 @@ def locked_site(
 
     LockedError where another has it, after waiting for `wait_s` if that is not None.
     """
-    from cobweb.operations import signals_as_interrupt
-
     patience = patience_of(output, wait_s)
     with ExitStack() as stack:
-        with signals_as_interrupt():
+        with operations.signals_as_interrupt():
             turn = session.turn(command, say=output.note, patience=patience, store=store)
             held = stack.enter_context(turn)
         yield held

@@ -124,6 +124,5 @@ def _write_stderr(text: str) -> None:
 
 
 def _terminal_with_color() -> bool:
-    return (
-        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    )
+    wants_none = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not wants_none

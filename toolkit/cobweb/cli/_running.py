@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
+from cobweb import operations
 from cobweb._tables import Tone
 from cobweb.cli._observers import current_observers, tell_observers
 from cobweb.cli._output import Output
@@ -54,12 +55,8 @@ def listening(
     other data there.
     """
     if events == "-" and output.format != "text":
-        raise UsageError(
-            "standard output cannot have both the events and the result",
-            hint="use -o text, or --events FILE",
-        )
-    from cobweb.operations import Caller, handle_signals
-
+        message = "standard output cannot have both the events and the result"
+        raise UsageError(message, hint="use -o text, or --events FILE")
     with ExitStack() as stack:
         sinks: list[Sink] = []
         say: Callable[[str], None] = output.summary
@@ -72,16 +69,14 @@ def listening(
             progress = stack.enter_context(Clocked(_progress(counter)))
             sinks.append(progress)
             say = progress.say
-        caller = Caller(sinks=tuple(sinks), say=say, expect=counter.old.update)
-        stack.enter_context(handle_signals(caller.interrupts))
+        caller = operations.Caller(sinks=tuple(sinks), say=say, expect=counter.old.update)
+        stack.enter_context(operations.handle_signals(caller.interrupts))
         yield caller
 
 
 def _events_sink(stack: ExitStack, events: str, *, append: bool) -> Sink:
-    from cobweb.operations import json_lines
-
     if events == "-":
-        return json_lines(sys.stdout)
+        return operations.json_lines(sys.stdout)
     try:
         stream = open(  # noqa: PTH123, SIM115
             events, "a" if append else "w", encoding="utf-8", errors="backslashreplace"
@@ -89,7 +84,7 @@ def _events_sink(stack: ExitStack, events: str, *, append: bool) -> Sink:
     except OSError as error:
         raise CobwebError(f"cannot write events to {events}: {error.strerror}") from error
     stack.callback(_close, stream)
-    return json_lines(stream)
+    return operations.json_lines(stream)
 
 
 def _close(stream: TextIO) -> None:
@@ -129,8 +124,6 @@ def removal_bound(allowance: Allowance | None) -> Callable[[int], int]:
 
 def result_data(result: RunResult) -> dict[str, Any]:
     """Return what `cobweb apply -o json` writes."""
-    from cobweb.operations import wait_data
-
     return {
         "format": 1,
         "run": result.run,
@@ -138,7 +131,7 @@ def result_data(result: RunResult) -> dict[str, Any]:
         "exit_code": result.exit_code,
         "counts": dict(result.counts),
         "seconds": round(result.seconds, 3),
-        "unsettled": wait_data(result),
+        "unsettled": operations.wait_data(result),
         "in_flight": list(result.in_flight),
         "stopped": result.stopped,
         "error": None,
@@ -176,9 +169,7 @@ def tell_result(output: Output, result: RunResult, *, simulated: bool = False) -
 
 def tell_rollback(output: Output, store: Store) -> None:
     """Say of a current generation, of which the files differ, that it is an earlier one again."""
-    from cobweb.operations import original_of
-
-    current, original = original_of(store)
+    current, original = operations.original_of(store)
     if original:
         said = f"generation {current} is generation {original} again"
         output.note(f"{said}, and the files of the site say otherwise")
@@ -186,12 +177,10 @@ def tell_rollback(output: Output, store: Store) -> None:
 
 def _tell_waits(output: Output, result: RunResult) -> None:
     """Tell the causes first, then of those who wait for each the first few."""
-    from cobweb.operations import chain_lines
-
     told, like_them, others = first_few(result.waits)
     for wait in told:
         output.summary(f"{wait.cob} is {wait.state}", Tone.BAD)
-        for line in chain_lines(wait, result.messages):
+        for line in operations.chain_lines(wait, result.messages):
             output.summary(f"  {line}")
     for cause, number in like_them.items():
         output.summary(f"... and {number} more wait for {cause}")

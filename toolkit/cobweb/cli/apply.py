@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb import operations
 from cobweb._foreign_json import read_bounded
 from cobweb._tables import Tone
 from cobweb.cli._access import tell_notes
@@ -167,12 +168,10 @@ def _roll_back(  # noqa: PLR0913  # as `go_back`
     wait_s: float | None,
 ) -> None:
     """Tell of a failed run, and go back to the last generation that was reached."""
-    from cobweb.operations import to_go_back_to
-
     people, result = replace(output, format=Format.TEXT), None
     tell_result(people, failed)
     try:
-        generation = to_go_back_to(session.store(create=True), after_failure=True)
+        generation = operations.to_go_back_to(session.store(create=True), after_failure=True)
         output.summary(f"going back to generation {generation}", Tone.CAREFUL)
         message = f"rollback to {generation} after a failure"
         once = replace(orders.exceptions, renew=frozenset())
@@ -197,23 +196,18 @@ def _roll_back(  # noqa: PLR0913  # as `go_back`
 def _refuse_stale(
     session: Site, saved: PlanFile | None, remembered: tuple[str, int] | None, desired: Desired
 ) -> None:
-    from cobweb.operations import refuse_stale
-
     if remembered is not None and session.memory(remembered[0]).revision != remembered[1]:
         hint = "who has planned this looks again"
         raise PlanError(f"`{remembered[0]}` remembers another thing by now", hint=hint)
     if saved is not None:
-        refuse_stale(saved, desired, session.store(create=True))
+        operations.refuse_stale(saved, desired, session.store(create=True))
 
 
 def _read(path: Path) -> PlanFile:
-    from cobweb.operations import MAX_PLAN_BYTES, read_plan
-
     try:
-        return read_plan(read_bounded(path, MAX_PLAN_BYTES), str(path))
+        return operations.read_plan(read_bounded(path, operations.MAX_PLAN_BYTES), str(path))
     except FileNotFoundError as error:
-        raise UsageError(
-            f"there is no plan {path}", hint="`cobweb plan --out` saves one"
-        ) from error
+        hint = "`cobweb plan --out` saves one"
+        raise UsageError(f"there is no plan {path}", hint=hint) from error
     except OSError as error:
         raise PlanError(f"cannot read the plan {path}: {error.strerror or error}") from error

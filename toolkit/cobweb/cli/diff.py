@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb import operations
 from cobweb._garbage import no_collections
 from cobweb._tables import Tone
 from cobweb.cli._changes import SIGNS, Line, bounded, detail_lines, tone_of, write_lines
@@ -112,9 +113,7 @@ def _unknown(store: Store, number: int) -> UsageError:
     if not ids:
         hint = "`cobweb plan` shows what the first apply would do"
         return UsageError(f"there is no generation yet in {store.label}", hint=hint)
-    from cobweb.operations import no_generation
-
-    error = no_generation(store, number)
+    error = operations.no_generation(store, number)
     error.hint = f"known: {_ranges(ids)}"
     return error
 
@@ -138,9 +137,7 @@ def _files_of(session: Site, found: SiteDiff) -> _Files:
     """Return what differs in the file trees of objects that have other ones."""
     if not any(it.trees for it in found.cobs):
         return {}
-    from cobweb.operations import TreeComparison, archives_of
-
-    trees = TreeComparison(archives_of(session.desired(), session.history()))
+    trees = operations.TreeComparison(operations.archives_of(session.desired(), session.history()))
     return {it.name: files for it in found.cobs if (files := trees.files(it.trees))}
 
 
@@ -177,9 +174,7 @@ def _part_data(word: str, found: Sequence[Difference]) -> list[dict[str, Any]]:
 
 
 def _file_data(files: Sequence[FileDifference]) -> dict[str, Any]:
-    from cobweb.operations import file_data
-
-    return {"files": file_data(files)} if files else {}
+    return {"files": operations.file_data(files)} if files else {}
 
 
 # --- for people

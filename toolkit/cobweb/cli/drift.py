@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cobweb import operations
 from cobweb._tables import Cell, Column, Tone
 from cobweb.cli._analysis import check_all
 from cobweb.cli._changes import SIGNS, tone_of
@@ -82,12 +83,10 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     changed. What has drifted is noted, so that the next apply repairs it.
     Exits with 2 where something has drifted.
     """
-    from cobweb.operations import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Orders, drift_data
-
-    orders = Orders(
+    orders = operations.Orders(
         executor=executor or "ansible",
-        parallel=parallel or DEFAULT_PARALLEL,
-        timeout_s=timeout or DEFAULT_TIMEOUT_S,
+        parallel=parallel or operations.DEFAULT_PARALLEL,
+        timeout_s=timeout or operations.DEFAULT_TIMEOUT_S,
         verbosity=request.verbosity,
         store_timeout_s=store_timeout,
     )
@@ -98,7 +97,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             desired = session.desired(limit)
             with listening(output, goals_of(desired), events) as caller:
                 result = turn.drift(desired, orders, caller)
-        data = drift_data(result)
+        data = operations.drift_data(result)
         tell_observers(data)
         if not output.data(data):
             _tell(output, result)

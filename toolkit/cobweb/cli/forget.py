@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cobweb import operations
 from cobweb._clock import wall_clock
 from cobweb.cli._complete import complete_gone, complete_gone_host
 from cobweb.cli._locking import locked_site
@@ -66,8 +67,6 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     first. On a terminal a question is asked first;
     without one --yes is needed.
     """
-    from cobweb.operations import forget, take_back
-
     if undo and (cobs or not hosts):
         raise UsageError("--undo takes hosts back", hint="name them with --host, and no objects")
     if not (cobs or hosts):
@@ -78,8 +77,9 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     with open_site(request) as session:
 
         def choose(store: Store) -> ForgetReport:
-            site = session.evaluated
-            return take_back(store, hosts) if undo else forget(site, store, cobs, hosts)
+            if undo:
+                return operations.take_back(store, hosts)
+            return operations.forget(session.evaluated, store, cobs, hosts)
 
         chosen = choose(session.store())
         if not yes and not _confirmed(output, chosen):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cobweb import operations
 from cobweb.cli._locking import locked_site
 from cobweb.cli._options import examples, site_request, wait_option
 from cobweb.cli._output import Output
@@ -67,9 +68,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     that something refers to: what a host is in, what an object of the journal
     needs, what one would go back to, the last run, and runs without an end.
     """
-    from cobweb.operations import Retention
-
-    retention = Retention(generations=keep_generations, runs=keep_runs, older_s=older)
+    retention = operations.Retention(generations=keep_generations, runs=keep_runs, older_s=older)
     output = Output.of(request)
     with open_site(request) as session:
         store = session.history()

@@ -63,10 +63,8 @@ def _drawing(wanted: Format, graph: Graph) -> str:
     if wanted is Format.MERMAID:
         return mermaid_source(graph)
     if len(graph.cobs) > MOST_BOXES:
-        raise UsageError(
-            f"{len(graph.cobs)} objects are too many for a drawing of at most {MOST_BOXES}",
-            hint="choose hosts with --limit",
-        )
+        message = f"{len(graph.cobs)} objects are too many for a drawing of at most {MOST_BOXES}"
+        raise UsageError(message, hint="choose hosts with --limit")
     return svg_source(graph)
 
 

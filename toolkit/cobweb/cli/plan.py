@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb import operations
 from cobweb._garbage import no_collections
 from cobweb._tables import Column, Tone
 from cobweb._text import some_of
@@ -202,15 +203,14 @@ def _printed(
 ) -> PrintedPlan:
     """Make the plan and write it to a printer."""
     from cobweb.cli._cached_plans import PrintedPlan, Printer
-    from cobweb.operations import Exceptions, Refresh, plan_text
 
     plan = session.plan(
         session.desired(asked["limit"], generation=asked["generation"]),
-        refresh=Refresh(asked["refresh"]),
+        refresh=operations.Refresh(asked["refresh"]),
         planner=asked["planner"],
         max_removals=bound,
         deletes=frozenset(asked["deletes"]),
-        exceptions=Exceptions(
+        exceptions=operations.Exceptions(
             budgets=asked["budgets"],
             only=frozenset(asked["only"]),
             renew=frozenset(asked["renew"]),
@@ -226,7 +226,7 @@ def _printed(
     return PrintedPlan(
         text="".join(printer.texts),
         summaries=printer.summaries,
-        file=plan_text(plan) if asked["out"] else "",
+        file=operations.plan_text(plan) if asked["out"] else "",
         is_empty=plan.is_empty,
         is_refused=bool(plan.refusals),
         is_stuck=not plan.converges,
@@ -334,13 +334,12 @@ def _rows(plan: Plan) -> list[tuple[str, str, str, str]]:
 
 def _tell_waits(output: Output, plan: Plan) -> None:
     from cobweb.model import UNKNOWN
-    from cobweb.operations import chain_lines
 
     told, like_them, others = first_few(plan.waits)
     for wait in told:
         word = "be left" if wait.state == UNKNOWN else "stay"
         output.line(f"{wait.cob} would {word} {wait.state}:", Tone.BAD)
-        for line in chain_lines(wait):
+        for line in operations.chain_lines(wait):
             output.line(f"  {line}")
     for cause, number in like_them.items():
         output.line(f"... and {number} more would wait for {cause}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cobweb import operations
 from cobweb.cli._analysis import check_all
 from cobweb.cli._applying import (
     adopting,
@@ -50,7 +51,6 @@ def command(  # one parameter per option of section 7
     is needed.
     """
     from cobweb.model import CobId
-    from cobweb.operations import refuse_pending
 
     if options["on_failure"] == "rollback":
         hint = "leave --on-failure out"
@@ -67,7 +67,7 @@ def command(  # one parameter per option of section 7
             command="restart",
             events=events,
             wait_s=wait,
-            check=lambda desired: refuse_pending(desired, session.store(create=True), refs),
+            check=lambda it: operations.refuse_pending(it, session.store(create=True), refs),
             ask=not yes,
         )
         if result is None:

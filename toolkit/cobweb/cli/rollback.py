@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cobweb import operations
 from cobweb.cli._applying import adopting, ends_in_data, go_back, orders_of, run_options
 from cobweb.cli._options import examples, site_request
 from cobweb.cli._output import Output
@@ -36,16 +37,13 @@ def command(  # one parameter per option of section 7
     given; without one --yes is needed. The files of the site stay as they are:
     mend them before the next apply.
     """
-    from cobweb.operations import takes_rollback_back, to_go_back_to
-
     output = Output.of(request)
     orders = orders_of(request, options)
     with open_site(request, runs_tasks=True) as session:
         orders = adopting(session, orders, options["adopt"])
-        chosen = to_go_back_to(session.store(), generation)
-        again = (
-            ": this takes the rollback back" if takes_rollback_back(session.store(), chosen) else ""
-        )
+        chosen = operations.to_go_back_to(session.store(), generation)
+        is_back = operations.takes_rollback_back(session.store(), chosen)
+        again = ": this takes the rollback back" if is_back else ""
         output.summary(f"going back to generation {chosen}{again}")
         result = go_back(session, output, orders, chosen, events=events, wait_s=wait, ask=not yes)
     return 0 if result is None else result.exit_code

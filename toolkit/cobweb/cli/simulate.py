@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb import operations
 from cobweb._durations import LONGEST_S
 from cobweb._foreign_json import JsonError, json_file
 from cobweb._text import did_you_mean
@@ -95,14 +96,13 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     are those of apply.
     """
     from cobweb.model import host_of
-    from cobweb.operations import Orders, trouble_findings
 
     if from_journal and initial is not None:
         raise UsageError("--initial does not go with --from-journal", hint="leave one of them out")
     output = Output.of(request)
     with open_site(request) as session:
         graph = session.graph(limit)
-        if findings := trouble_findings(graph):
+        if findings := operations.trouble_findings(graph):
             raise SiteError(findings)
         desired = session.desired(limit)
         store = session.store() if from_journal else None
@@ -114,7 +114,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             "unreachable": _known(unreachable, hosts, "host"),
             "durations": _durations(graph, durations),
         }
-        orders = Orders(
+        orders = operations.Orders(
             executor="simulate",
             parallel=parallel or _PARALLEL,
             max_failures=failure_bound(max_failures),
@@ -137,10 +137,8 @@ def _initial(graph: Graph, text: str | None) -> Mapping[str, str]:
     if text in every:
         return {str(id_): text for id_, cob in graph.cobs.items() if text in cob.type.states}
     if not isfile(text):  # noqa: PTH113 - nor is a name that is too long
-        raise UsageError(
-            f"--initial {text}: neither a state of this site nor a file",
-            hint=f"states: {', '.join(sorted(every))}",
-        )
+        hint = f"states: {', '.join(sorted(every))}"
+        raise UsageError(f"--initial {text}: neither a state of this site nor a file", hint=hint)
     states = _json_file(Path(text))
     _known(states, [str(cob) for cob in graph.cobs], "object")
     for id_, cob in graph.cobs.items():
@@ -163,10 +161,8 @@ def _durations(graph: Graph, path: Path | None) -> Mapping[str, Any]:
         ends = value if isinstance(value, list) and len(value) == _ENDS else [value, value]
         numbers = [end for end in ends if isinstance(end, int | float) and 0 <= end <= LONGEST_S]
         if len(numbers) != _ENDS or isinstance(value, bool) or ends[0] > ends[1]:
-            raise UsageError(
-                f"{path}: {name} takes {value!r}",
-                hint="seconds from 0 to 366 days, or [least, most]",
-            )
+            hint = "seconds from 0 to 366 days, or [least, most]"
+            raise UsageError(f"{path}: {name} takes {value!r}", hint=hint)
     return seconds
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb import operations
 from cobweb._clock import wall_clock
 from cobweb._tables import Cell, Column, Tone
 from cobweb._text import some_of
@@ -151,11 +152,10 @@ def _cob(
 def _is_changed(wanted: Cob | None, record: CobRecord | None, results: Results) -> bool:
     """Say whether the site wants another content than the one that the journal's state is of."""
     from cobweb.generation import content_of
-    from cobweb.operations import is_another
 
     if wanted is None or record is None or not record.content:
         return False
-    return is_another(wanted, record, content_of(wanted), results)
+    return operations.is_another(wanted, record, content_of(wanted), results)
 
 
 def _run(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
@@ -164,8 +164,6 @@ def _run(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
 
 
 def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
-    from cobweb.operations import given_up_text
-
     given_up = set(data["given_up"])
     write_table(output, _COLUMNS, [_row(cob, given_up) for cob in data["cobs"]])
     if data["locks"] and detailed:
@@ -191,7 +189,7 @@ def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
     output.summary(", ".join(told))
     _tell_behind(output, data["generation"])
     for host in data["given_up"]:
-        output.summary(f"host {host} is {given_up_text(host)}", Tone.CAREFUL)
+        output.summary(f"host {host} is {operations.given_up_text(host)}", Tone.CAREFUL)
     if data["run"]:
         from cobweb.api import NO_END
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb import operations
 from cobweb._foreign_json import JsonError, json_file
 from cobweb._resources import data_dir
 from cobweb._tables import Tone
@@ -60,20 +61,17 @@ def command(request: Request, *, file: Path | None) -> int:
             return error.exit_code
         stuck: tuple[Wait, ...] = ()
         if not found.converges:
-            from cobweb.operations import old_content_warnings, stuck_from_nothing
-
             desired = session.desired()
-            stuck = stuck_from_nothing(desired)
-            found = replace(found, warnings=(*found.warnings, *old_content_warnings(desired)))
+            stuck = operations.stuck_from_nothing(desired)
+            old_content = operations.old_content_warnings(desired)
+            found = replace(found, warnings=(*found.warnings, *old_content))
             if not stuck:
                 keep_sound(session, replace(found, converges=True))
     if not output.data(findings_data((), found.warnings, stuck)):
         for line in "\n".join(f"warning: {it}" for it in found.warnings).splitlines():
             output.summary(line, Tone.CAREFUL)
         if stuck:
-            from cobweb.operations import told_stuck
-
-            raise told_stuck(stuck)
+            raise operations.told_stuck(stuck)
         output.summary(_summary(session.evaluated, found), Tone.GOOD)
     return _STUCK if stuck else 0
 
@@ -133,9 +131,7 @@ def findings_data(
 
 
 def _wait_data(wait: Wait) -> dict[str, Any]:
-    from cobweb.operations import chain_data
-
-    return {"cob": wait.cob, "state": wait.state, "chain": chain_data(wait.chain)}
+    return {"cob": wait.cob, "state": wait.state, "chain": operations.chain_data(wait.chain)}
 
 
 def _finding_data(finding: Finding) -> dict[str, Any]:

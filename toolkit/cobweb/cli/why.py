@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._tables import Tone
+from cobweb.cli._access import reasons_of
 from cobweb.cli._options import examples, reference_argument, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._request import Request
@@ -35,18 +36,21 @@ def command(request: Request, reference: str, run: str | None) -> int:
     """
     from cobweb.operations import why, why_in_run
 
-    output = Output.of(request)
+    output, notes = Output.of(request), list[str]()
     with open_site(request) as session:
         if run is None:
             reason = why(session.evaluated, session.store(), reference)
+            notes = reasons_of(session, reason.cob)
         else:
             reason = why_in_run(session.history(), session.run(run), reference)
-    if not output.data(_data(reason)):
+    if not output.data(_data(reason, notes)):
         _tell(output, reason, past=run is not None)
+        for note in notes:
+            output.line(note)
     return 0
 
 
-def _data(reason: Reason) -> dict[str, Any]:
+def _data(reason: Reason, notes: list[str]) -> dict[str, Any]:
     return {
         "format": 1,
         "cob": reason.cob,
@@ -57,6 +61,7 @@ def _data(reason: Reason) -> dict[str, Any]:
         "run": reason.run,
         "message": reason.message,
         "chain": [dict(link) for link in reason.chain],
+        "notes": notes,
     }
 
 

@@ -21,34 +21,19 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
+from cobweb import model
 from cobweb.generation import redact
-from cobweb.model import (
-    USUAL_CONNECTION,
-    Graph,
-    Job,
-    JobKind,
-    Missing,
-    Nothing,
-    Outcome,
-    Report,
-    Results,
-    connection_problem,
-    connection_variables,
-    fill_in,
-    has_late_values,
-    results_problem,
-)
 from cobweb.store import ResultsWritten
 
 
 def finished(
-    job: Job,
+    job: model.Job,
     spec: Mapping[str, Any],
-    results: Results,
+    results: model.Results,
     *,
     applied: Mapping[str, Any] | None = None,
     removes: bool = False,
-) -> tuple[Job, str]:
+) -> tuple[model.Job, str]:
     """Return a job with what is known now, and a host that lacks what it needs, "" for none.
 
     `spec` is that of the job's object, with tokens; `applied` the one that was applied last, None
@@ -58,32 +43,32 @@ def finished(
     own, made = dict(results.get(job.host, {})), job
     if own or job.cob_vars["results"]:  # of most hosts there are none
         cob_vars = {**job.cob_vars, "results": own}
-        made = replace(job, cob_vars=cob_vars, host_vars=connection_variables(own))
-    if not has_late_values(spec):
+        made = replace(job, cob_vars=cob_vars, host_vars=model.connection_variables(own))
+    if not model.has_late_values(spec):
         return made, ""
-    filled, missing = fill_in(spec, results, known=applied)
+    filled, missing = model.fill_in(spec, results, known=applied)
     made = replace(made, cob_vars={**made.cob_vars, "spec": filled})
-    does_without = job.kind is JobKind.CHECK or isinstance(job.action, Nothing | Missing)
-    if not missing or removes or does_without:
+    is_empty = isinstance(job.action, model.Nothing | model.Missing)
+    if not missing or removes or is_empty or job.kind is model.JobKind.CHECK:
         return made, ""
     (host, key), *others = missing
     more = f", nor {len(others)} more that it needs" if others else ""
-    lacking = Missing(message=f"{host} has no `{key}` yet (a result of its tasks){more}")
+    lacking = model.Missing(message=f"{host} has no `{key}` yet (a result of its tasks){more}")
     # Of several it waits for the last: nodes are mostly made in the order of their names.
     return replace(made, action=lacking, confirm=None), missing[-1][0]
 
 
-def applied_now(job: Job, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def applied_now(job: model.Job, spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a job has applied: `spec`, fit for the journal, with what was filled in."""
-    if not has_late_values(spec):
+    if not model.has_late_values(spec):
         return spec
     filled: dict[str, Any] = redact(dict(job.cob_vars["spec"]))
     return filled
 
 
 def kept_results(
-    known: Mapping[str, Any], report: Report, opened: AbstractSet[str]
-) -> tuple[Report, Mapping[str, Any]]:
+    known: Mapping[str, Any], report: model.Report, opened: AbstractSet[str]
+) -> tuple[model.Report, Mapping[str, Any]]:
     """Return a report, and which of its results say something else than is known of the host.
 
     With results that cannot be kept it is a failure. `opened` is what its job's type says of the
@@ -91,20 +76,20 @@ def kept_results(
     """
     if not report.results:
         return report, {}
-    problem = results_problem(report.results)
-    if not problem and (refused := connection_problem(report.results, opened)):
-        may = ", ".join(f"`{name}`" for name in sorted(USUAL_CONNECTION | opened))
+    problem = model.results_problem(report.results)
+    if not problem and (refused := model.connection_problem(report.results, opened)):
+        may = ", ".join(f"`{name}`" for name in sorted(model.USUAL_CONNECTION | opened))
         problem = f"the result `{refused[0]}` {refused[1]} (of the connection they may say {may})"
     if not problem:
         return report, {key: it for key, it in report.results.items() if known.get(key) != it}
     message = f"{report.message}; {problem}" if report.message else problem
-    outcome = Outcome.FAILED if report.outcome is Outcome.OK else report.outcome
+    outcome = model.Outcome.FAILED if report.outcome is model.Outcome.OK else report.outcome
     return replace(report, outcome=outcome, message=message), {}
 
 
 def refuse_results(
     results: MutableMapping[str, Mapping[str, Any]],
-    graph: Graph,
+    graph: model.Graph,
     write: Callable[[ResultsWritten], None],
     say: Callable[[str], None],
 ) -> None:
@@ -120,7 +105,7 @@ def refuse_results(
     apart = {it.host for it in graph.cobs.values() if it.machine and it.machine not in graph.cobs}
     for host in sorted(results.keys() & set(graph.hosts()) - apart):
         left = dict(results[host])
-        while refused := connection_problem(left, opened.get(host, ())):
+        while refused := model.connection_problem(left, opened.get(host, ())):
             del left[refused[0]]
         if gone := sorted(results[host].keys() - left.keys()):
             results[host] = left

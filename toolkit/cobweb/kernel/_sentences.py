@@ -92,10 +92,8 @@ def halted_text(running: Sequence[str]) -> str:
     if not running:
         return "nothing new is started"
     shown = ", ".join(running[:_SHOWN]) + (" ..." if len(running) > _SHOWN else "")
-    return (
-        f"nothing new is started; {len(running)} still at work: {shown} "
-        "(interrupt again to stop what is at work)"
-    )
+    how = "(interrupt again to stop what is at work)"
+    return f"nothing new is started; {len(running)} still at work: {shown} {how}"
 
 
 def left_lines(ended: Sequence[str], out: Sequence[str]) -> list[str]:

@@ -160,10 +160,6 @@ class CobType:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def priority(self, state: State) -> int:
-        """Return the rank of a state, 0 for the highest; ValueError for a foreign one."""
-        return self.states.index(state)
-
     def transition(self, source: State, dest: State) -> Transition | None:
         """Return the matrix entry, or None where it is empty."""
         return next((t for t in self.transitions if t.source == source and t.dest == dest), None)

@@ -26,10 +26,14 @@ class Host:
 
 
 class JobKind(StrEnum):
-    """A check finds the state of a COB and changes nothing; a transition changes it."""
+    """A check finds the state of a COB and changes nothing; a transition changes it.
+
+    A question is of no COB, and changes nothing: it needs no state, and hands back results.
+    """
 
     CHECK = "check"
     TRANSITION = "transition"
+    QUESTION = "question"
 
 
 class Outcome(StrEnum):

@@ -21,7 +21,10 @@ MissingResult = tuple[str, str]
 """The host and the key of a result that is not known."""
 
 RESULTS_LIMIT = 65_536
-"""How long the JSON text of what one job hands back may be."""
+"""How long the JSON text of what one job hands back may be, if it is kept."""
+
+ANSWER_LIMIT = 1 << 20
+"""How long it may be if it is the answer to a question, which is not kept."""
 
 USUAL_CONNECTION = frozenset(("ansible_host", "ansible_port", "ansible_user"))
 """The variables of the connection to a host that may be results of any type."""
@@ -105,8 +108,8 @@ def connection_problem(
     return None
 
 
-def results_problem(results: object) -> str:
-    """Say why something cannot be kept as results; "" if it can."""
+def results_problem(results: object, *, is_answer: bool = False) -> str:
+    """Say why something cannot be kept as results, or be an answer; "" if it can."""
     if not isinstance(results, Mapping):
         return f"results are a mapping of keys to values, not a {type(results).__name__}"
     if bad := [key for key in results if not isinstance(key, str) or not _KEY.fullmatch(key)]:
@@ -117,25 +120,25 @@ def results_problem(results: object) -> str:
         size = len(json.dumps(dict(results), allow_nan=False))
     except (TypeError, ValueError) as error:
         return f"results are plain JSON data: {error}"
-    too_long = f"results of {size} characters of JSON; a job may hand back {RESULTS_LIMIT}"
-    return too_long if size > RESULTS_LIMIT else ""
+    most = ANSWER_LIMIT if is_answer else RESULTS_LIMIT
+    too_long = f"results of {size} characters of JSON; a job may hand back {most}"
+    return too_long if size > most else ""
 
 
 def _host_problem(value: object) -> str:
     text = value if isinstance(value, str) else ""
-    address, zoned, zone = text.partition("%")
-    if ":" not in address:
+    if ":" not in text:
         return "" if _NAME.fullmatch(text) else "is no name or address of a host"
     try:
-        ipaddress.IPv6Address(address)
+        zone = ipaddress.IPv6Address(text).scope_id
     except ValueError:
         return "is no address of a host"
-    return "" if not zoned or _ZONE.fullmatch(zone) else "is no address of a host"
+    return "" if zone is None or _ZONE.fullmatch(zone) else "is no address of a host"
 
 
 def _port_problem(value: object) -> str:
-    is_number = isinstance(value, int | str) and not isinstance(value, bool)
-    is_port = is_number and _PORT.fullmatch(str(value)) and 1 <= int(str(value)) <= _LAST_PORT
+    text = str(value)
+    is_port = _PORT.fullmatch(text) and 1 <= int(text) <= _LAST_PORT
     return "" if is_port else f"is no number from 1 to {_LAST_PORT}"
 
 

@@ -96,34 +96,28 @@ class TaskGraphBuilder:
         """
         if not 0 <= node < len(self._graph.nodes):
             raise ValueError(f"there is no node {node}")
-        self._wait(after)
-        number = self._actions.setdefault(action, len(self._actions))
-        of = NONE if service is None else self._services.setdefault(service, len(self._services))
-        return self._add(node, number, of, seconds)
+        graph, number = self._graph, self.join(after)  # a task is a join that has a node
+        graph.node[number], graph.seconds[number] = node, seconds
+        graph.action[number] = self._actions.setdefault(action, len(self._actions))
+        if service is not None:
+            graph.service[number] = self._services.setdefault(service, len(self._services))
+        return number
 
     def join(self, after: Iterable[int]) -> int:
         """Add what is over when all of `after` are, and return its number; ValueError as above."""
-        self._wait(after)
-        return self._add(NONE, NONE, NONE, 0.0)
+        graph, waits = self._graph, array("i", after)
+        if waits and not 0 <= min(waits) <= max(waits) < len(graph):
+            raise ValueError("a vertex can wait for earlier ones only")
+        graph.before.extend(waits)
+        graph.first.append(len(graph.before))
+        for column in (graph.node, graph.action, graph.service):
+            column.append(NONE)
+        graph.seconds.append(0.0)
+        return len(graph) - 1
 
     def build(self) -> TaskGraph:
         """Return the graph of all that was added; the builder is not used any more."""
         return replace(self._graph, actions=tuple(self._actions), services=tuple(self._services))
-
-    def _wait(self, after: Iterable[int]) -> None:
-        waits = array("i", after)
-        if waits and not 0 <= min(waits) <= max(waits) < len(self._graph):
-            raise ValueError("a vertex can wait for earlier ones only")
-        self._graph.before.extend(waits)
-        self._graph.first.append(len(self._graph.before))
-
-    def _add(self, node: int, action: int, service: int, seconds: float) -> int:
-        graph = self._graph
-        graph.node.append(node)
-        graph.action.append(action)
-        graph.service.append(service)
-        graph.seconds.append(seconds)
-        return len(graph) - 1
 
 
 def chain_seconds(graph: TaskGraph) -> list[float]:

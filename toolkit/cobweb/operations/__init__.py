@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         rehearse_site,
         simulate_site,
     )
+    from cobweb.operations._questions import Questions
     from cobweb.operations.context._desired import Desired, Exceptions, desired_of
     from cobweb.operations.context._known_states import Refresh, is_another
     from cobweb.operations.context._narrowed import refuse_pending
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
         Orders,
     )
     from cobweb.operations.drift._drift_check import DriftResult, drift_data
-    from cobweb.operations.drift._drift_run import ask_hosts, drift_site
+    from cobweb.operations.drift._drift_run import drift_site
     from cobweb.operations.history._collection import (
         Garbage,
         Retention,
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     )
     from cobweb.operations.planning._plan import (
         MAX_PLAN_BYTES,
-        Change,
         Plan,
         PlanFile,
         TreeComparison,
@@ -86,12 +86,13 @@ else:
             "cobweb.operations._operations": (
                 "Company apply_site open_site rehearse_site simulate_site"
             ),
+            "cobweb.operations._questions": "Questions",
             "cobweb.operations.context._desired": "Desired Exceptions desired_of",
             "cobweb.operations.context._known_states": "Refresh is_another",
             "cobweb.operations.context._narrowed": "refuse_pending",
             "cobweb.operations.context._orders": "DEFAULT_PARALLEL DEFAULT_TIMEOUT_S Caller Orders",
             "cobweb.operations.drift._drift_check": "DriftResult drift_data",
-            "cobweb.operations.drift._drift_run": "ask_hosts drift_site",
+            "cobweb.operations.drift._drift_run": "drift_site",
             "cobweb.operations.history._collection": "Garbage Retention collect_garbage garbage_of",
             "cobweb.operations.history._forget": "ForgetReport forget take_back",
             "cobweb.operations.history._rollback": (
@@ -102,7 +103,7 @@ else:
                 "graph_warnings old_content_warnings stuck_from_nothing told_stuck trouble_findings"
             ),
             "cobweb.operations.planning._plan": (
-                "MAX_PLAN_BYTES Change Plan PlanFile TreeComparison file_data plan_text read_plan"
+                "MAX_PLAN_BYTES Plan PlanFile TreeComparison file_data plan_text read_plan"
             ),
             "cobweb.operations.planning._prediction": "LimitUse",
             "cobweb.operations.planning._refusals": "refusals_of refuse",
@@ -117,7 +118,6 @@ __all__ = [
     "MAX_PLAN_BYTES",
     "MOST_BEHIND",
     "Caller",
-    "Change",
     "Company",
     "Desired",
     "DriftResult",
@@ -134,6 +134,7 @@ __all__ = [
     "Part",
     "Plan",
     "PlanFile",
+    "Questions",
     "Reason",
     "Refresh",
     "Retention",
@@ -143,7 +144,6 @@ __all__ = [
     "Wait",
     "apply_site",
     "archives_of",
-    "ask_hosts",
     "chain_data",
     "chain_lines",
     "check_decisions",

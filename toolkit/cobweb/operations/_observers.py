@@ -17,9 +17,9 @@ from threading import Thread
 from time import monotonic
 from typing import Any
 
-from cobweb._text import did_you_mean
-from cobweb.errors import CobwebError, PluginError, UsageError
+from cobweb.errors import CobwebError, PluginError
 from cobweb.kernel._events import Event
+from cobweb.operations.context._orders import plugin_of
 from cobweb.plugin import Observer, UnaskedObserver
 
 MOST_BEHIND = 100_000
@@ -42,11 +42,7 @@ class Observers:
 
     def open(self, known: Mapping[str, Callable[[], Observer]], name: str, argument: str) -> None:
         """Open one more; UsageError for an unknown name, CobwebError where it refuses to begin."""
-        if name not in known:
-            there_are = f"there are: {', '.join(sorted(known))}" if known else "no plugin has any"
-            hint = did_you_mean(name, known, otherwise=there_are)
-            raise UsageError(f"there is no observer {name!r}", hint=hint)
-        self._begin(name, known[name], argument)
+        self._begin(name, plugin_of(known, name, "there is no observer"), argument)
 
     def open_unasked(self, known: Mapping[str, Callable[[], UnaskedObserver]]) -> None:
         """Open those that want to hear without being named."""

@@ -7,7 +7,7 @@ docs/architecture.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Protocol
@@ -232,7 +232,8 @@ def _opened(  # noqa: PLR0913, PLR0917  # as `apply_site`
 ) -> Iterator[Run]:
     """Make a run with an executor that is open; `file` finds archives of file trees."""
     orders = replace(orders, options={"outdates": context.outdates(), **orders.options})
-    desired, expected = context.desired, context.expected
+    desired, cobs = context.desired, context.desired.graph.cobs
+    expected = context.expected or {cob: it.type.remove for cob, it in cobs.items()}
     with open_executor(plugins, orders, desired, expected, mark) as (executor, opened):
         caller.expect(context.change.changed if context.change else ())
         dispatcher = Dispatcher(
@@ -262,9 +263,9 @@ def _setting(
         returns=orders.returns,
         trust_s=orders.trust_s,
         has_hosts=not orders.simulates,
-        max_failures=_most(orders.max_failures, context.movable),
+        max_failures=orders.max_failures and orders.max_failures(len(context.movable)),
         hosts=len(context.hosts),
-        max_unreachable=_most(orders.max_unreachable, context.hosts),
+        max_unreachable=orders.max_unreachable and orders.max_unreachable(len(context.hosts)),
         say=caller.say,
     )
 
@@ -370,7 +371,3 @@ def _unmark_left(  # noqa: PLR0913  # what was there, with what, for whom
         problems = dict.fromkeys(leaving, str(error))
     for host, problem in sorted(problems.items()):
         caller.say(f"note: the mark of this site stays on {host}: {problem}")
-
-
-def _most(bound: Callable[[int], int] | None, of: Sized) -> int | None:
-    return bound(len(of)) if bound else None

@@ -13,10 +13,11 @@ from cobweb._tables import Cell, Column, Tone
 from cobweb._text import plain, shortened
 from cobweb.plugin._access import (
     ACCESS_KEY,
+    Answer,
     Document,
+    Question,
     SiteAccess,
     forms_of,
-    leaves,
     on_site,
     site_access,
 )
@@ -26,7 +27,6 @@ from cobweb.plugin._loading import FailedPlugin, LoadedPlugin, Plugins, load_plu
 from cobweb.plugin._provider_fields import field_problems, secret_fields
 from cobweb.plugin._type_files import type_file
 from cobweb.plugin.protocols import (
-    INTERFACE,
     ActionAdapter,
     ActionUse,
     Adapter,
@@ -35,7 +35,6 @@ from cobweb.plugin.protocols import (
     Executor,
     ExecutorSetting,
     ExpandContext,
-    ExpandingSection,
     Extension,
     Found,
     Generator,
@@ -64,10 +63,10 @@ from cobweb.plugin.protocols import (
 
 __all__ = [
     "ACCESS_KEY",
-    "INTERFACE",
     "ActionAdapter",
     "ActionUse",
     "Adapter",
+    "Answer",
     "Cell",
     "CobContext",
     "Column",
@@ -76,7 +75,6 @@ __all__ = [
     "Executor",
     "ExecutorSetting",
     "ExpandContext",
-    "ExpandingSection",
     "Extension",
     "FailedPlugin",
     "Found",
@@ -96,6 +94,7 @@ __all__ = [
     "Planner",
     "Plugins",
     "PythonType",
+    "Question",
     "RegisteredType",
     "Section",
     "SiteAccess",
@@ -115,7 +114,6 @@ __all__ = [
     "hookimpl",
     "json_file",
     "json_of",
-    "leaves",
     "load_plugins",
     "on_site",
     "plain",

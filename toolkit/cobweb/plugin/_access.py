@@ -5,13 +5,14 @@ The command line puts a `SiteAccess` behind `site_access`; plugins never see how
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cobweb._tables import Cell, Column, Tone
 from cobweb.errors import ModelError, Place, SiteError
-from cobweb.model import CobId, Decision, Decisions, Graph, Job, Report, Results, State
+from cobweb.model import Action, CobId, Decision, Decisions, Graph, Outcome, Results, State
 from cobweb.plugin._loading import Plugins
 
 if TYPE_CHECKING:
@@ -23,6 +24,28 @@ ACCESS_KEY = "cobweb.site_access"
 _MARK = "cobweb_on_site"
 
 _C = TypeVar("_C", bound="click.Command")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A read-only `action` to be carried out once on one host, which changes nothing there.
+
+    Its tasks see `spec` as `cob.spec`. `timeout_s` None means the executor's default.
+    """
+
+    host: str
+    action: Action
+    timeout_s: float | None = None
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How a question ended; `data` is what its tasks set as `cob_results`, nothing unless ok."""
+
+    outcome: Outcome
+    data: Mapping[str, Any] = field(default_factory=dict)
+    message: str = ""
 
 
 class Document(Protocol):
@@ -116,8 +139,8 @@ class SiteAccess(Protocol):
         It writes to the same standard output and standard error. CobwebError as the command raises.
         """
 
-    def ask(self, jobs: Iterable[Job]) -> Mapping[int, Report]:
-        """Carry out checks that belong to no object, as `api.Site.ask`; they change nothing."""
+    def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
+        """Ask hosts, as `api.Site.ask_all`; return the answers by the questions' keys."""
 
     def refuse_unasked(self) -> None:
         """Raise UsageError where nobody can be asked: what changes hosts then needs `--yes`."""
@@ -182,11 +205,3 @@ def forms_of(command: click.Command) -> Sequence[str] | None:
     """Return the forms that a command was marked with by `on_site`; None for one that was not."""
     forms: Sequence[str] | None = getattr(command, _MARK, None)
     return forms
-
-
-def leaves(command: click.Command) -> Iterator[click.Command]:
-    """Yield the commands of a group, and of its groups; a command that is none yields itself."""
-    for each in getattr(command, "commands", {}).values():
-        yield from leaves(each)
-    if not hasattr(command, "commands"):
-        yield command

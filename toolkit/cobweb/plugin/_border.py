@@ -19,7 +19,7 @@ from typing import Any
 from cobweb.errors import CobwebError, Finding, PluginError
 from cobweb.model import Expansion, Host, Job, JobKind, Outcome, Report, Schedule
 from cobweb.plugin._provider_fields import VAULT
-from cobweb.plugin.protocols import Executor, Found, Link, Machine, Observer, Stages, Transport
+from cobweb.plugin.protocols import Executor, Found, Link, Machine, Stages, Transport
 
 
 class _BreachError(Exception):
@@ -54,7 +54,7 @@ def border(plugin: str, call: str) -> Iterator[None]:
 def answered(job: Job, answer: object) -> Report:
     """Return the report of a job whose method of a Python type returned `answer`."""
     done = partial(Report, number=job.number, outcome=Outcome.OK)
-    if job.kind is JobKind.TRANSITION:
+    if job.kind is not JobKind.CHECK:
         return done(results=answer if isinstance(answer, Mapping) else {})
     if isinstance(answer, Found):
         return done(state=answer.state, message=answer.message, results=answer.results)
@@ -71,36 +71,29 @@ def guarded(plugin: str, word: str, inner: Any) -> Any:
     It has those methods of the kind that `inner` has, and its data, so it is of the same protocols;
     `source` is the folder of its code where a site that is kept hangs on that.
     """
-    methods = _passages(plugin, word, inner)
-    data = {name: getattr(inner, name) for name in _DATA if hasattr(inner, name)}
-    if methods.keys() & {"expand", "look_at"}:
-        data["source"] = Path(inspect.getfile(type(inner))).parent
-    return type(type(inner).__name__, (), {**methods, **data, "_inner": inner})()
+    space = {**_members(plugin, word, inner), "_inner": inner}
+    if space.keys() & {"expand", "look_at"}:
+        space["source"] = Path(inspect.getfile(type(inner))).parent
+    return type(type(inner).__name__, (), space)()
 
 
-def guarded_observer(plugin: str, made: type[Observer]) -> Callable[[], Observer]:
-    """Return what makes an observer each time that it is called, behind the border."""
-
-    def make() -> Any:
-        with border(plugin, f"observer {made.name}: __init__()"):
-            inner = made()
-        return guarded(plugin, "observer", inner)
-
-    return make
-
-
-def guarded_executor(plugin: str, made: type[Executor]) -> type[Executor]:
-    """Return a class that behaves like `made`, behind the border; one report per job."""
-    whole = f"executor {made.name}"
-    more = _passages(plugin, "executor", made)
+def guarded_class(plugin: str, word: str, made: Any, **more: Any) -> Any:
+    """Return a class that behaves like `made`, behind the border; with methods `more`."""
 
     def begin(self: Any) -> None:
-        self._in_flight = set()
-        with border(plugin, f"{whole}: __init__()"):
+        self._in_flight = set()  # the numbers of jobs, where it is an executor
+        with border(plugin, f"{word} {made.name}: __init__()"):
             self._inner = made()
 
+    space = {"__module__": made.__module__, "__init__": begin, **_members(plugin, word, made)}
+    return type(made.__name__, (), {**space, **more})
+
+
+def guarded_executor(plugin: str, made: type[Executor]) -> Any:
+    """Return a class that behaves like `made`, behind the border; one report per job."""
+
     def wait(self: Any, timeout_s: float | None) -> Sequence[Report]:
-        with border(plugin, f"{whole}: wait()"):
+        with border(plugin, f"executor {made.name}: wait()"):
             reports = tuple(self._inner.wait(timeout_s))
             for report in reports:
                 number = _checked(report, Report).number
@@ -109,8 +102,7 @@ def guarded_executor(plugin: str, made: type[Executor]) -> type[Executor]:
                 self._in_flight.discard(number)
             return reports
 
-    space = {"name": made.name, "actions": made.actions, "__module__": made.__module__}
-    return type(made.__name__, (), {**space, **more, "__init__": begin, "wait": wait})
+    return guarded_class(plugin, "executor", made, wait=wait)
 
 
 def guarded_transport(plugin: str, inner: Transport) -> Any:
@@ -126,11 +118,12 @@ def guarded_transport(plugin: str, inner: Transport) -> Any:
     return type(type(inner).__name__, (), space)()
 
 
-def _passages(plugin: str, word: str, inner: Any) -> dict[str, Callable[..., Any]]:
-    """Return the methods of what is called `word` that `inner` has."""
+def _members(plugin: str, word: str, inner: Any) -> dict[str, Any]:
+    """Return the data and the methods of what is called `word` that `inner` has."""
+    data = {name: getattr(inner, name) for name in _DATA if hasattr(inner, name)}
     checks = {name: it for name, it in _ANSWERS[word].items() if hasattr(inner, name)}
     whole = f"{word} {inner.name}"
-    return {name: _passage(plugin, whole, name, check) for name, check in checks.items()}
+    return data | {name: _passage(plugin, whole, name, check) for name, check in checks.items()}
 
 
 def _passage(plugin: str, whole: str, method: str, check: Check) -> Callable[..., Any]:
@@ -197,7 +190,7 @@ def _messages(value: Iterable[Any]) -> tuple[tuple[str, bytes], ...]:
 
 _OF_LINKS: Mapping[str, Check] = {"send": _nothing, "receive": _messages, "close": _nothing}
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.yml")
-_DATA = ("name", "schema", "fields", "decision_schema")
+_DATA = ("name", "schema", "fields", "decision_schema", "actions")
 _SENDS_JOB = frozenset({"submit", "end_work"})
 _ANSWERS: Mapping[str, Mapping[str, Check]] = {
     "executor": {

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
-from cobweb.model import (
-    ANY,
-    UNKNOWN,
-    Action,
-    CobType,
-    Missing,
-    PythonAction,
-    decides_what_runs_here,
-)
+from cobweb import model
 from cobweb.plugin import protocols
 from cobweb.plugin._hooks import Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Face:
+class Face(NamedTuple):
     """What a class can be of its kind: one that has any of `methods` is a `protocol`.
 
     It goes to `table`, as what the border calls `word`; its class attribute `schema` is a JSON
@@ -65,26 +55,7 @@ def item_problems(kind: Kind, item: object) -> tuple[str, ...]:
         return tuple(_command_problems(item))
     if not inspect.isclass(item):
         return (f"{kind.hook} returned {item!r}, which is no class",)
-    problems: list[str] = []
-    name = getattr(item, "name", None)
-    if not isinstance(name, str) or not name:
-        problems.append(f"{item.__name__} lacks a name (a class attribute `name`, a string)")
-    for face in faces_of(kind, item):
-        problems += method_problems(face.protocol, item)
-        if face.schema and not isinstance(getattr(item, face.schema, None), Mapping):
-            what = "its fields" if face.schema == "fields" else "a schema"
-            place = f"a class attribute `{face.schema}`, a JSON Schema"
-            problems.append(f"{item.__name__} lacks {what} ({place})")
-    if kind is Kind.SECTIONS and name in RESERVED_SECTIONS:
-        problems.append(f"the section {name} is Cobweb's own")
-    words = (str(name), str(getattr(item, "point", "")))
-    if kind is Kind.EXTENSIONS and not all(map(_WORD.fullmatch, words)):
-        problems.append(f"{item.__name__} lacks a point and a name that are words")
-    if not isinstance(getattr(item, "decision_schema", {}), Mapping):
-        problems.append(f"the decision_schema of {item.__name__} is no mapping")
-    if kind is Kind.EXECUTORS:
-        problems += _actions_problems(item)
-    return tuple(problems)
+    return tuple(_class_problems(kind, item))
 
 
 def faces_of(kind: Kind, item: type) -> tuple[Face, ...]:
@@ -109,7 +80,7 @@ def method_problems(protocol: type, cls: type) -> Iterator[str]:
 def cob_type_problems(cob_type: object, instance: object) -> tuple[str, ...]:
     """Return what is wrong with the result of `instance.cob_type()`; () if nothing is."""
     name = getattr(instance, "name", "")
-    if not isinstance(cob_type, CobType):
+    if not isinstance(cob_type, model.CobType):
         return (f"cob_type() of {name} returned {type(cob_type).__name__}, not a CobType",)
     problems = [
         *_state_problems(cob_type),
@@ -137,10 +108,25 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _actions_problems(cls: type) -> Iterator[str]:
+def _class_problems(kind: Kind, cls: type) -> Iterator[str]:
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name:
+        yield f"{cls.__name__} lacks a name (a class attribute `name`, a string)"
+    for face in faces_of(kind, cls):
+        yield from method_problems(face.protocol, cls)
+        if face.schema and not isinstance(getattr(cls, face.schema, None), Mapping):
+            what = "its fields" if face.schema == "fields" else "a schema"
+            yield f"{cls.__name__} lacks {what} (a class attribute `{face.schema}`, a JSON Schema)"
+    if kind is Kind.SECTIONS and name in RESERVED_SECTIONS:
+        yield f"the section {name} is Cobweb's own"
+    words = (str(name), str(getattr(cls, "point", "")))
+    if kind is Kind.EXTENSIONS and not all(map(_WORD.fullmatch, words)):
+        yield f"{cls.__name__} lacks a point and a name that are words"
+    if not isinstance(getattr(cls, "decision_schema", {}), Mapping):
+        yield f"the decision_schema of {cls.__name__} is no mapping"
+    known = frozenset(get_args(model.Action)) - {model.Missing}
     actions = getattr(cls, "actions", None)
-    known = frozenset(get_args(Action)) - {Missing}
-    if not isinstance(actions, frozenset) or not actions <= known:
+    if kind is Kind.EXECUTORS and not (isinstance(actions, frozenset) and actions <= known):
         names = ", ".join(sorted(action.__name__ for action in known))
         yield f"{cls.__name__} lacks its actions (a class attribute, a frozenset of {names})"
 
@@ -179,13 +165,13 @@ def _shape(wanted: Any) -> str:
     return str(inspect.Signature(bare))
 
 
-def _state_problems(cob_type: CobType) -> Iterator[str]:
+def _state_problems(cob_type: model.CobType) -> Iterator[str]:
     states = cob_type.states
     if not states:
         yield "it has no states"
     if len(set(states)) != len(states):
         yield "a state is named twice"
-    for word in (UNKNOWN, ANY, ""):
+    for word in (model.UNKNOWN, model.ANY, ""):
         if word in states:
             yield f"{word!r} cannot be a state of a type"
     for role, state in (("preferred", cob_type.preferred), ("remove", cob_type.remove)):
@@ -195,38 +181,40 @@ def _state_problems(cob_type: CobType) -> Iterator[str]:
         yield "it has `prepare` without `revert`"
 
 
-def _group_problems(cob_type: CobType) -> Iterator[str]:
+def _group_problems(cob_type: model.CobType) -> Iterator[str]:
     for name, states in cob_type.groups.items():
-        if name in (*cob_type.states, UNKNOWN):
+        if name in (*cob_type.states, model.UNKNOWN):
             yield f"its group {name!r} is called like a state"
         elif not _GROUP_NAME.fullmatch(name):
             yield f"{name!r} cannot be a group of states: a letter, then letters, digits, _ and -"
         if not states:
             yield f"its group {name!r} has no states"
-        if len(set(states)) != len(states):
-            yield f"its group {name!r} names a state twice"
-        for state in states:
-            if state not in cob_type.states:
-                yield f"its group {name!r} names {state!r}, which is not one of its states"
+        yield from _list_problems(f"its group {name!r}", states, cob_type.states)
 
 
-def _connection_problems(cob_type: CobType) -> Iterator[str]:
+def _list_problems(what: str, listed: Sequence[str], states: Sequence[str]) -> Iterator[str]:
+    """Yield what is wrong with what lists some of a type's states."""
+    if len(set(listed)) != len(listed):
+        yield f"{what} names a state twice"
+    for state in listed:
+        if state not in states:
+            yield f"{what} names {state!r}, which is not one of its states"
+
+
+def _connection_problems(cob_type: model.CobType) -> Iterator[str]:
+    runs_here = isinstance(cob_type.check, model.PythonAction)
     for name in cob_type.connection:
         if not re.fullmatch(r"ansible_[a-z0-9_]+", name):
             yield f"its `connection` names {name!r}, which is no variable of a connection"
-        elif decides_what_runs_here(name) and not isinstance(cob_type.check, PythonAction):
+        elif model.decides_what_runs_here(name) and not runs_here:
             yield f"its `connection` names {name!r}, which can run programs here"
 
 
-def _serving_problems(cob_type: CobType) -> Iterator[str]:
+def _serving_problems(cob_type: model.CobType) -> Iterator[str]:
     serving = cob_type.serving
-    if len(set(serving)) != len(serving):
-        yield "its `serving` names a state twice"
-    for state in serving:
-        if state not in cob_type.states:
-            yield f"its `serving` names {state!r}, which is not one of its states"
-        elif state == cob_type.remove != cob_type.preferred:
-            yield f"its `serving` names {state!r}, in which it is about to be removed"
+    yield from _list_problems("its `serving`", serving, cob_type.states)
+    if cob_type.remove in serving and cob_type.remove != cob_type.preferred:
+        yield f"its `serving` names {cob_type.remove!r}, in which it is about to be removed"
     if serving and cob_type.preferred not in serving:
         yield f"its `serving` lacks {cob_type.preferred!r}, the state that it prefers"
     for step in cob_type.transitions:
@@ -234,7 +222,7 @@ def _serving_problems(cob_type: CobType) -> Iterator[str]:
             yield f"the transition {step} interrupts what does not serve before and after it"
 
 
-def _matrix_problems(cob_type: CobType) -> Iterator[str]:
+def _matrix_problems(cob_type: model.CobType) -> Iterator[str]:
     seen: set[tuple[str, str]] = set()
     for step in cob_type.transitions:
         if not {step.source, step.dest} <= set(cob_type.states):
@@ -248,8 +236,8 @@ def _matrix_problems(cob_type: CobType) -> Iterator[str]:
         seen.add((step.source, step.dest))
 
 
-def _action_problems(action: Action, name: str, instance: object) -> Iterator[str]:
-    if not isinstance(action, PythonAction):
+def _action_problems(action: model.Action, name: str, instance: object) -> Iterator[str]:
+    if not isinstance(action, model.PythonAction):
         return
     if action.type_name != name:
         yield f"its action {action.method} belongs to the type {action.type_name!r}"

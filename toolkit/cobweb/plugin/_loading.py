@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from importlib.metadata import Distribution, EntryPoint, distributions
-from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -47,37 +47,33 @@ class _RejectedError(CobwebError):
     """Why a plugin is left out."""
 
 
-class Expander(protocols.ExpandingSection, Protocol):
-    """A section that stands for hosts and objects; `source` is the folder of its code."""
-
-    source: Path
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedPlugin:
-    """A plugin that is there: its entry point, where it is from, and the names that it registers.
-
-    `module` is the entry point's value, `location` the file it was loaded from ("" if unknown).
-    `notes` say what of it this Cobweb, with these plugins, has no use for.
-    """
+class _Origin:
+    """Where a plugin is from; `module` is the value of its entry point."""
 
     name: str
     distribution: str
     version: str
     module: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedPlugin(_Origin):
+    """A plugin that is there: where it is from, and the names that it registers.
+
+    `location` is the file it was loaded from ("" if unknown). `notes` say what of it this Cobweb,
+    with these plugins, has no use for.
+    """
+
     location: str
     registered: Mapping[Kind, tuple[str, ...]]
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailedPlugin:
+class FailedPlugin(_Origin):
     """A plugin that was left out whole, and why."""
 
-    name: str
-    distribution: str
-    version: str
-    module: str
     reason: str
     hint: str = ""
 
@@ -94,8 +90,8 @@ class Plugins:
     and `transports` are instances. Calls of these raise PluginError where the plugin breaks.
     `generators` are those adapters that make a site's files from a model, `providers` those that
     make machines; `task_planners` are those planners that schedule tasks of nodes.
-    `observers` make one each time that they are called, for a call of a command;
-    `unasked_observers` are those of them that may come without being named.
+    `observers` are classes, too, made once per call of a command; `unasked_observers` are those of
+    them that may come without being named.
     `python_types` are the instances whose methods the type's `PythonAction`s name; what these raise
     fails a job. `extensions` are classes by `POINT/NAME`; `extensions_at` has those of a point.
     """
@@ -113,12 +109,10 @@ class Plugins:
     providers: Mapping[str, protocols.NodeProvider] = field(default_factory=dict)
     commands: Mapping[str, click.Command] = field(default_factory=dict)
     sections: Mapping[str, type[protocols.Section]] = field(default_factory=dict)
-    expanders: Mapping[str, Expander] = field(default_factory=dict)
+    expanders: Mapping[str, protocols.Expander] = field(default_factory=dict)
     transports: Mapping[str, protocols.Transport] = field(default_factory=dict)
-    observers: Mapping[str, Callable[[], protocols.Observer]] = field(default_factory=dict)
-    unasked_observers: Mapping[str, Callable[[], protocols.UnaskedObserver]] = field(
-        default_factory=dict
-    )
+    observers: Mapping[str, type[protocols.Observer]] = field(default_factory=dict)
+    unasked_observers: Mapping[str, type[protocols.UnaskedObserver]] = field(default_factory=dict)
     extensions: Mapping[str, type[protocols.Extension]] = field(default_factory=dict)
 
     @property
@@ -140,16 +134,27 @@ def load_plugins(*, strict: bool = False) -> Plugins:
     the built-in ones, then by name. What plugins print while they load goes to
     stderr, never into our data.
     """
-    loader = _Loader()
+    loaded, failed = list[LoadedPlugin](), list[FailedPlugin]()
+    tables: Tables = defaultdict(dict)
     with _printing_to_stderr():
         for found in find_entry_points():
-            loader.add(found)
-    plugins = loader.plugins()
-    if strict and plugins.failed:
-        first, *others = plugins.failed
+            try:
+                plugin, made = _load(found, loaded)
+            except _RejectedError as error:
+                said = {"reason": error.message, "hint": error.hint}
+                failed.append(FailedPlugin(**found.origin(), **said))
+                continue
+            loaded.append(plugin)
+            for table, entries in made.items():
+                tables[table].update(entries)
+    if strict and failed:
+        first, *others = failed
         message = "\n".join([first.reason, *(f"plugin {plugin}" for plugin in others)])
         raise PluginError(first.name, message, hint=first.hint)
-    return plugins
+    known = {name for it in loaded for name in it.registered.get(Kind.EXTENSIONS, ())}
+    noted = tuple(_with_points(plugin, known) for plugin in loaded)
+    whole = {table: MappingProxyType(entries) for table, entries in tables.items()}
+    return Plugins(loaded=noted, failed=tuple(failed), **whole)
 
 
 _LOCK, _REPLACED = threading.Lock(), list[Any]()
@@ -168,56 +173,6 @@ def _printing_to_stderr() -> Iterator[None]:
             sys.stdout = _REPLACED.pop()
 
 
-class _Loader:
-    """Collects what whole plugins register, and who registered it."""
-
-    def __init__(self) -> None:
-        self._loaded: list[LoadedPlugin] = []
-        self._failed: list[FailedPlugin] = []
-        self._owners: dict[tuple[Kind, str], Found] = {}
-        self._tables: Tables = {}
-
-    def add(self, found: Found) -> None:
-        """Load one entry point, or note why it is left out."""
-        said = {"name": found.name, "distribution": found.distribution, "version": found.version}
-        said["module"] = found.entry.value if found.entry else ""
-        try:
-            with _contained("it cannot be examined"):
-                plugin, manager, notes = _import(found)
-                items = {kind: it for kind in Kind if (it := _registered(manager, kind))}
-                names = {kind: tuple(_name(kind, it) for it in of) for kind, of in items.items()}
-                for kind, mine in names.items():
-                    self._refuse_taken(found, kind, mine)
-                tables = _make_all(found.name, items)
-                if found.distribution != OURS:  # ours are tested, and this takes a slow import
-                    _refuse_schemas(tables)
-                location = str(getattr(plugin, "__file__", "") or "")
-        except _RejectedError as error:
-            self._failed.append(FailedPlugin(**said, reason=error.message, hint=error.hint))
-            return
-        self._owners |= {(kind, name): found for kind in names for name in names[kind]}
-        for table, entries in tables.items():
-            self._tables.setdefault(table, {}).update(entries)
-        self._loaded.append(LoadedPlugin(**said, location=location, registered=names, notes=notes))
-
-    def plugins(self) -> Plugins:
-        """Return all that was collected."""
-        tables = {name: MappingProxyType(table) for name, table in self._tables.items()}
-        known = {name for kind, name in self._owners if kind is Kind.EXTENSIONS}
-        loaded = tuple(_with_points(it, known) for it in self._loaded)
-        return Plugins(loaded=loaded, failed=tuple(self._failed), **tables)
-
-    def _refuse_taken(self, found: Found, kind: Kind, names: Sequence[str]) -> None:
-        for name in names:
-            if names.count(name) > 1:
-                raise _RejectedError(f"it registers {kind} {name!r} twice")
-            if owner := self._owners.get((kind, name)):
-                other = f"plugin {owner.name} ({owner.distribution} {owner.version})"
-                message = f"it registers {kind} {name!r}, which {other} has registered before"
-                hint = f"rename one of them, or uninstall {found.distribution}"
-                raise _RejectedError(message, hint=hint)
-
-
 @contextlib.contextmanager
 def _contained(what: str) -> Iterator[None]:
     """Turn whatever a plugin raises while it is loaded into the reason why it is left out."""
@@ -230,6 +185,38 @@ def _contained(what: str) -> Iterator[None]:
         hint = f"install what provides {missing}, or reinstall the plugin" if missing else ""
         hint = hint or "report this to its author"
         raise _RejectedError(f"{what}: {_border.describe(error)}", hint=hint) from error
+
+
+@_contained("it cannot be examined")
+def _load(found: Found, others: Sequence[LoadedPlugin]) -> tuple[LoadedPlugin, Tables]:
+    """Return a whole plugin and what it registers; `others` were loaded before it."""
+    plugin = _import(found)
+    notes = _hook_notes(plugin)
+    items = {kind: it for kind in Kind if (it := _registered(plugin, kind))}
+    names = {kind: tuple(_name(kind, it) for it in of) for kind, of in items.items()}
+    _refuse_taken(found, names, others)
+    tables = _make_all(found.name, items)
+    if found.distribution != OURS:  # ours are tested, and this takes a slow import
+        _refuse_schemas(tables)
+    location = str(getattr(plugin, "__file__", "") or "")
+    loaded = LoadedPlugin(**found.origin(), location=location, registered=names, notes=notes)
+    return loaded, tables
+
+
+def _refuse_taken(
+    found: Found, names: Mapping[Kind, Sequence[str]], others: Sequence[LoadedPlugin]
+) -> None:
+    owners = {
+        (kind, name): it for it in others for kind in it.registered for name in it.registered[kind]
+    }
+    for kind, name in ((kind, name) for kind, mine in names.items() for name in mine):
+        if names[kind].count(name) > 1:
+            raise _RejectedError(f"it registers {kind} {name!r} twice")
+        if owner := owners.get((kind, name)):
+            other = f"plugin {owner.name} ({owner.distribution} {owner.version})"
+            message = f"it registers {kind} {name!r}, which {other} has registered before"
+            hint = f"rename one of them, or uninstall {found.distribution}"
+            raise _RejectedError(message, hint=hint)
 
 
 def _name(kind: Kind, item: Any) -> Any:
@@ -247,25 +234,25 @@ def _with_points(plugin: LoadedPlugin, known: Collection[str]) -> LoadedPlugin:
     return replace(plugin, notes=(*plugin.notes, *notes))
 
 
-def _import(found: Found) -> tuple[Any, pluggy.PluginManager, tuple[str, ...]]:
-    """Return a plugin, its manager, which has found its marked hooks to fit, and what is noted."""
+def _import(found: Found) -> Any:
+    """Return a plugin that was made for these protocols."""
     if found.entry is None:
         raise _RejectedError(found.problem, hint=f"reinstall {found.distribution}")
-    with _contained(f"{found.entry.value} cannot be imported"):
+    with _contained(f"{found.module} cannot be imported"):
         plugin = found.entry.load()
     version = getattr(plugin, "cobweb_interface", None)
     if version is None:
-        hint = f"write `cobweb_interface = {protocols.INTERFACE}` in {found.entry.value}"
+        hint = f"write `cobweb_interface = {protocols.INTERFACE}` in {found.module}"
         raise _RejectedError("it does not say which plugin interface it was made for", hint=hint)
     if version != protocols.INTERFACE:
         message = f"it was made for plugin interface {version!r}"
         hint = f"install a version of {found.distribution} that fits"
         raise _RejectedError(f"{message}, this Cobweb has {protocols.INTERFACE}", hint=hint)
-    return plugin, *_checked_hooks(plugin)
+    return plugin
 
 
-def _checked_hooks(plugin: Any) -> tuple[pluggy.PluginManager, tuple[str, ...]]:
-    """Return the manager of a plugin, and a note for each hook of another version of Cobweb.
+def _hook_notes(plugin: Any) -> tuple[str, ...]:
+    """Return a note for each hook of another version of Cobweb; refuse a hook that does not fit.
 
     What looks like a hook of this one is misspelt, and nothing of the plugin is used.
     """
@@ -284,24 +271,22 @@ def _checked_hooks(plugin: Any) -> tuple[pluggy.PluginManager, tuple[str, ...]]:
                 hint = hint or f"hooks are {', '.join(hooks)}"
                 raise _RejectedError(f"there is no hook {name}", hint=hint)
             notes.append(f"this Cobweb has no hook {name}")
-    return manager, tuple(notes)
+    return tuple(notes)
 
 
-def _registered(manager: pluggy.PluginManager, kind: Kind) -> tuple[Any, ...]:
-    """Call one hook; its items, checked one by one."""
-    items: list[Any] = []
-    for implementation in getattr(manager.hook, kind.hook).get_hookimpls():
-        with _contained(f"{kind.hook} failed"):
-            returned = implementation.function()
-        if not isinstance(returned, list | tuple):
-            message = f"{kind.hook} returned {type(returned).__name__}, not a list"
-            raise _RejectedError(message, hint="return a list of classes")
-        items += returned
+def _registered(plugin: Any, kind: Kind) -> tuple[Any, ...]:
+    """Call one hook, where the plugin has it; its items, checked one by one."""
+    with _contained(f"{kind.hook} failed"):
+        returned: Any = getattr(plugin, kind.hook, tuple)()
+    if not isinstance(returned, list | tuple):
+        message = f"{kind.hook} returned {type(returned).__name__}, not a list"
+        raise _RejectedError(message, hint="return a list of classes")
+    items = tuple(returned)
     with _contained(f"what {kind.hook} returned cannot be used"):
         problems = [problem for item in items for problem in item_problems(kind, item)]
     if problems:
         raise _RejectedError("; ".join(problems), hint="see cobweb.plugin for the protocols")
-    return tuple(items)
+    return items
 
 
 def _make_all(plugin: str, items: Mapping[Kind, Collection[Any]]) -> Tables:
@@ -344,7 +329,7 @@ def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
         case Kind.TRANSPORTS:
             yield kind, _border.guarded_transport(plugin, item())
         case Kind.OBSERVERS:
-            make = _border.guarded_observer(plugin, item)
+            make = _border.guarded_class(plugin, "observer", item)
             yield kind, make
             if hasattr(item, "unasked"):
                 yield "unasked_observers", make
@@ -368,18 +353,18 @@ OURS = "cobweb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """An entry point of the group, or (`entry` None) a distribution whose list is unreadable."""
+class Found(_Origin):
+    """An entry point of the group, or (`entry` None) a distribution whose list is unreadable.
 
-    distribution: str
-    version: str
+    Then it is called as its distribution.
+    """
+
     entry: EntryPoint | None
     problem: str = ""
 
-    @property
-    def name(self) -> str:
-        """The plugin's name; that of its distribution where there is no entry point."""
-        return self.entry.name if self.entry else self.distribution
+    def origin(self) -> dict[str, str]:
+        """Return where it is from, for the plugin that becomes of it."""
+        return {each.name: getattr(self, each.name) for each in fields(_Origin)}
 
 
 def find_entry_points() -> tuple[Found, ...]:
@@ -402,9 +387,11 @@ def find_entry_points() -> tuple[Found, ...]:
 def _entries(distribution: Distribution, name: str) -> list[Found]:
     found = partial(Found, distribution=name, version=_metadata(distribution, "Version"))
     try:
-        return [found(entry=it) for it in distribution.entry_points.select(group=PROJECT)]
+        points = distribution.entry_points.select(group=PROJECT)
+        return [found(name=it.name, module=it.value, entry=it) for it in points]
     except (OSError, TypeError, ValueError) as error:
-        return [found(entry=None, problem=f"its entry_points.txt cannot be read: {error}")]
+        problem = f"its entry_points.txt cannot be read: {error}"
+        return [found(name=name, module="", entry=None, problem=problem)]
 
 
 def _metadata(distribution: Distribution, key: str) -> str:

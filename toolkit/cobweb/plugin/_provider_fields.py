@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-SECRET = "secret"  # noqa: S105 - the word that marks one
 ENV, VAULT = "env", "__ansible_vault"
 STORED = "__cobweb_secret"
 """Stands for a vaulted value in what is stored of a site."""
@@ -21,7 +20,7 @@ Problem = tuple[tuple[str | int, ...], str, str]
 def secret_fields(schema: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the fields that a provider's schema marks as secret."""
     properties = schema.get("properties", {})
-    return frozenset(name for name, it in properties.items() if it.get("x-cobweb") == SECRET)
+    return frozenset(name for name, it in properties.items() if it.get("x-cobweb") == "secret")
 
 
 def field_problems(schema: Mapping[str, Any], fields: Mapping[str, Any]) -> tuple[Problem, ...]:

@@ -18,15 +18,10 @@ from cobweb.errors import CobwebError
 from cobweb.model import OUTDATED, Action, CobType, Nothing, Role, State, Tasks, Transition
 from cobweb.plugin.protocols import RegisteredType
 
-_KEYS = frozenset(
-    [
-        *("description", "states", "preferred", "remove", "spec", "check", "transitions"),
-        *("revert", "prepare", "groups", "serving", "connection", "inputs", "facts", "together"),
-        "on_demand",
-    ]
-)
 _ACTION_KEYS = frozenset(["tasks", "role", "vars", "facts", "together", "timeout", "attempts"])
 _STEP_KEYS = _ACTION_KEYS | {"interrupts"}
+_NAMES = "description states preferred remove spec check transitions revert prepare groups serving"
+_KEYS = frozenset(f"{_NAMES} connection inputs facts together on_demand".split())
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("states", "serving", "connection", "inputs"), ((list,), "a list of words")),
     **dict.fromkeys(("interrupts", "together", "on_demand"), ((bool,), "true or false")),
@@ -111,9 +106,8 @@ def _mapping(value: Any, what: str, known: frozenset[str]) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise CobwebError(f"{what} is no mapping")
     if unknown := sorted(str(key) for key in value if key not in known):
-        raise CobwebError(
-            f"{what} has unknown keys: {', '.join(unknown)}", hint=f"it takes {sorted(known)}"
-        )
+        hint = f"it takes {sorted(known)}"
+        raise CobwebError(f"{what} has unknown keys: {', '.join(unknown)}", hint=hint)
     for key in value.keys() - {"check"}:
         it, (kinds, said) = value[key], _KINDS.get(key, ((str,), "a text"))
         fits = isinstance(it, kinds) and not (type(it) is bool and bool not in kinds)

@@ -7,21 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from cobweb import model
 from cobweb.errors import Finding, Place
-from cobweb.model import (
-    Action,
-    CobId,
-    CobType,
-    Decision,
-    Expansion,
-    Graph,
-    Host,
-    Job,
-    Report,
-    Schedule,
-    State,
-    TaskGraph,
-)
 
 INTERFACE = 1
 """The version of these protocols; a plugin module says `cobweb_interface = 1`."""
@@ -57,7 +44,7 @@ class ExecutorSetting:
     `mark` is the site's mark in a run that may change hosts.
     """
 
-    hosts: Mapping[str, Host]
+    hosts: Mapping[str, model.Host]
     site_dir: Path
     work_dir: Path
     parallel: int
@@ -96,15 +83,15 @@ class Executor(Registered, Protocol):
     `Nothing` at once).
     """
 
-    actions: ClassVar[frozenset[type[Action]]]
+    actions: ClassVar[frozenset[type[model.Action]]]
 
     def open(self, setting: ExecutorSetting) -> None:
         """Get ready; ExecutorError where no job could ever run. Cheap: start work lazily."""
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: model.Job) -> None:
         """Take a job; never blocks. Whatever goes wrong with it becomes its report."""
 
-    def wait(self, timeout_s: float | None) -> Sequence[Report]:
+    def wait(self, timeout_s: float | None) -> Sequence[model.Report]:
         """Return the reports that came since the last call; block until one, or the time is over.
 
         Exactly one report per job. None waits for as long as a job is in flight.
@@ -142,7 +129,7 @@ class EndingExecutor(Executor, Protocol):
     of a job. The report of a transition of which that may be so is `at_work`.
     """
 
-    def end_work(self, job: Job, jobs: Sequence[int]) -> None:
+    def end_work(self, job: model.Job, jobs: Sequence[int]) -> None:
         """Take a job that ends what is at work on its host, and never blocks, as `submit`.
 
         That are this run's jobs of the numbers `jobs`, and all of the runs of this site before it.
@@ -163,7 +150,7 @@ class CobContext:
     """
 
     cob: Mapping[str, Any]
-    host: Host
+    host: model.Host
     site_dir: Path
     key: str = ""
     providers: Mapping[str, NodeProvider] = field(default_factory=dict)
@@ -177,7 +164,7 @@ class Found:
     `message` says in one line what is not as it should be, `results` are kept as those of a job.
     """
 
-    state: State
+    state: model.State
     message: str = ""
     results: Mapping[str, Any] = field(default_factory=dict)
 
@@ -185,7 +172,7 @@ class Found:
 class RegisteredType(Registered, Protocol):
     """A COB type of a plugin: made of Ansible tasks, or of Python (then it is a `PythonType`)."""
 
-    def cob_type(self) -> CobType:
+    def cob_type(self) -> model.CobType:
         """Return states, matrix and schema of the type; its name is `name`."""
 
 
@@ -198,7 +185,7 @@ class PythonType(RegisteredType, Protocol):
     mapping of results that are kept for its host (see `Report.results`); both raise to fail.
     """
 
-    def check(self, context: CobContext) -> State | Found:
+    def check(self, context: CobContext) -> model.State | Found:
         """Find the true state and change nothing."""
 
 
@@ -239,12 +226,12 @@ class PlannedStep:
     `waits_for` are the ids whose transitions it had to wait for, the last to end first.
     """
 
-    cob: CobId
-    source: State
-    dest: State
+    cob: model.CobId
+    source: model.State
+    dest: model.State
     start_s: float
     end_s: float
-    waits_for: tuple[CobId, ...] = ()
+    waits_for: tuple[model.CobId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,10 +246,10 @@ class Stages:
 class Planner(Registered, Protocol):
     """From the graph and predicted steps to an order for people, and a dispatch policy."""
 
-    def stages(self, graph: Graph, steps: Sequence[PlannedStep]) -> Stages:
+    def stages(self, graph: model.Graph, steps: Sequence[PlannedStep]) -> Stages:
         """Group the predicted steps into stages and find the critical path."""
 
-    def priorities(self, graph: Graph) -> Mapping[CobId, float]:
+    def priorities(self, graph: model.Graph) -> Mapping[model.CobId, float]:
         """Return a weight per object; among jobs that may start, the heaviest goes first."""
 
 
@@ -270,7 +257,7 @@ class Planner(Registered, Protocol):
 class TaskPlanner(Registered, Protocol):
     """From tasks of nodes to when each is done; registered as a planner, and may be both."""
 
-    def schedule(self, tasks: TaskGraph, workers: int | None = None) -> Schedule:
+    def schedule(self, tasks: model.TaskGraph, workers: int | None = None) -> model.Schedule:
         """Say when each task starts and ends, and in which stage; no node does two at once.
 
         No more than `workers` tasks (at least 1) are done at once, None: as many as wanted. The
@@ -298,8 +285,9 @@ class Section(Registered, Protocol):
     """A further top-level key of `site.yml`: `name`, and the JSON Schema of what stands there.
 
     Its class may have, of the class itself, `notes(access)`, lines that `validate`, `plan`, `apply`
-    tell first, by a `SiteAccess`; and `show(sections, plugins)`, plain data without secrets (or
-    ModelError) for `cobweb show NAME`. With a JSON Schema `decision_schema` it takes decisions.
+    tell first, by a `SiteAccess`; `reasons(access, cob)`, lines that `why` adds of an object; and
+    `show(sections, plugins)`, plain data without secrets (or ModelError) for `cobweb show NAME`.
+    With a JSON Schema `decision_schema` it takes decisions.
     With `company(site, desired, orders)` (of `cobweb.api` and `cobweb.operations`) it says with
     whom an apply shares the site: a `cobweb.operations.Company`, None for nobody.
     """
@@ -315,7 +303,7 @@ class ExpandContext(Protocol):
         """The folder of the site, absolute."""
 
     @property
-    def decisions(self) -> Mapping[str, Decision]:
+    def decisions(self) -> Mapping[str, model.Decision]:
         """What was decided in this section, by key; nothing where it takes no decisions.
 
         A value that follows from one stands in the expansion as `Decided`, so that it is explained.
@@ -328,14 +316,16 @@ class ExpandContext(Protocol):
         """Return by name what plugins add at a point of this section's plugin."""
 
 
-@runtime_checkable
-class ExpandingSection(Section, Protocol):
+class Expander(Section, Protocol):
     """A section of a site that stands for hosts and objects (`cobweb_register_sections`).
 
     One instance is made without arguments. A section without `expand` is data that commands read.
+    `source` is the folder of its code, which Cobweb finds.
     """
 
-    def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
+    source: Path
+
+    def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> model.Expansion:
         """Return what the section stands for; asked only where the site has this section.
 
         `sections` has the data of all sections that the site has, by name, checked against their
@@ -387,7 +377,7 @@ class Adapter(Registered, Protocol):
     def reads(self, source: Path) -> bool:
         """Say whether this adapter is the one for an inventory source."""
 
-    def hosts(self, source: Path) -> Iterable[Host]:
+    def hosts(self, source: Path) -> Iterable[model.Host]:
         """Read the hosts of an inventory source; CobwebError where it cannot be read."""
 
 
@@ -395,7 +385,7 @@ class Adapter(Registered, Protocol):
 class JoiningAdapter(Adapter, Protocol):
     """An adapter whose sources may speak of groups and hosts of those before them."""
 
-    def hosts_after(self, source: Path, before: Sequence[Path]) -> Iterable[Host]:
+    def hosts_after(self, source: Path, before: Sequence[Path]) -> Iterable[model.Host]:
         """Read a source as `hosts` does, after the files `before` of the same inventory.
 
         Hosts of these may come again, in more groups; a variable comes only with a new value.
@@ -435,7 +425,7 @@ class ActionUse:
 
     type_name: str
     what: str
-    action: Action
+    action: model.Action
     place: Place
     spans_hosts: bool = False
 

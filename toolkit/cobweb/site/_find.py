@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cobweb._cache import Cache
     from cobweb.model import CobType
     from cobweb.plugin import Adapter, Extension
-    from cobweb.plugin._loading import Expander
+    from cobweb.plugin.protocols import Expander
     from cobweb.site._evaluation import Parts
     from cobweb.site.reading._nodes import Map
 

@@ -20,7 +20,7 @@ from cobweb.site.reading._nodes import Leaf, Map, Node, at, key_place, lift, pla
 
 if TYPE_CHECKING:
     from cobweb.plugin import Extension
-    from cobweb.plugin._loading import Expander
+    from cobweb.plugin.protocols import Expander
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ def history(connection: Connection, section: str | None) -> tuple[Decision, ...]
 def write(  # noqa: PLR0913  # what, on which ground, by whom, and of which kind
     connection: Connection,
     section: str,
-    expected: int,
+    expected: int | None,
     bodies: Mapping[str, Any],
     common: Mapping[str, Any],
     *,
@@ -57,11 +57,11 @@ def write(  # noqa: PLR0913  # what, on which ground, by whom, and of which kind
 ) -> int:
     """Store bodies by key as the next revision, with `common` in each row; return the revision.
 
-    ConflictError where the section's revision is not the `expected` one. The caller sees to it that
-    no other transaction is between the two.
+    ConflictError where the section's revision is not the `expected` one (None: any). The caller
+    sees to it that no other transaction is between the two.
     """
     found = connection.scalar(_rows(section, func.max(_COLUMNS.revision), kind=kind)) or 0
-    if found != expected:
+    if expected not in (None, found):
         raise ConflictError(section, expected, found)
     common = {**common, "kind": kind, "section": section, "revision": found + 1}
     rows = [

@@ -15,21 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from typing import Any, Self
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    bindparam,
-    case,
-    delete,
-    false,
-    func,
-    not_,
-    select,
-    true,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from cobweb._clock import wall_clock
@@ -74,19 +60,19 @@ _ROWS_AT_ONCE = 1000
 _SITE_ID, _EPOCH, _DELETED_RUN = "site_id", "epoch", "deleted_run"
 """The keys of the site's id, its last epoch and the newest deleted run in the table `META`."""
 
-_NEWEST_RUNS = select(RUNS).order_by(RUNS.c.number.desc())
+_NEWEST_RUNS = sa.select(RUNS).order_by(RUNS.c.number.desc())
 _INFO = ("id", "command", "started", "user", "host", "pid", "site", "generation")
 
 _SEPARATOR = "\x1f"
 """Between columns: neither a name nor JSON has it."""
 
-_BELIEVED: tuple[ColumnElement[Any], ...] = (
+_BELIEVED: tuple[sa.ColumnElement[Any], ...] = (
     COBS.c.id,
     COBS.c.state,
     COBS.c.content,
-    func.coalesce("=" + COBS.c.applied, ""),
-    func.coalesce(COBS.c.source + _SEPARATOR + COBS.c.dest, ""),
-    case((COBS.c.served, "served"), else_=""),
+    sa.func.coalesce("=" + COBS.c.applied, ""),
+    sa.func.coalesce(COBS.c.source + _SEPARATOR + COBS.c.dest, ""),
+    sa.case((COBS.c.served, "served"), else_=""),
 )
 _BELIEF = reduce(lambda one, other: one + _SEPARATOR + other, _BELIEVED)
 """What a revision has of a record, as one text: four times as quick as making a record of it."""
@@ -150,7 +136,7 @@ class Store:
 
     def states(self) -> Mapping[CobId, CobRecord]:
         """Return the record of every object that was ever written and not forgotten, by id."""
-        return self._records([true()])
+        return self._records([sa.true()])
 
     def states_of(self, cobs: Iterable[CobId]) -> Mapping[CobId, CobRecord]:
         """Return the records of these objects, by id; those never written are left out."""
@@ -177,10 +163,10 @@ class Store:
         """
         found = hashlib.sha256()
         with self._database.read() as connection:
-            records = connection.scalars(select(_BELIEF).order_by(COBS.c.id))
+            records = connection.scalars(sa.select(_BELIEF).order_by(COBS.c.id))
             for texts in records.partitions(_ROWS_AT_ONCE):
                 found.update("".join(f"{text}\n" for text in texts).encode())
-            newest = connection.scalar(select(func.max(GENERATIONS.c.id)))
+            newest = connection.scalar(sa.select(sa.func.max(GENERATIONS.c.id)))
             host_generations = sorted(self._host_generations(connection).items())
             found.update(repr((sorted(_lost(connection)), newest, host_generations)).encode())
             found.update(canonical_json(self._results(connection)).encode())
@@ -190,7 +176,7 @@ class Store:
     def locks(self) -> tuple[tuple[CobId, CobId, State], ...]:
         """Return the state locks that are out as (locked object, holder, state), sorted."""
         with self._database.read() as connection:
-            rows = connection.execute(select(GRANTS.c.cob, GRANTS.c.holder, GRANTS.c.state))
+            rows = connection.execute(sa.select(GRANTS.c.cob, GRANTS.c.holder, GRANTS.c.state))
             return tuple(sorted((CobId(cob), CobId(holder), state) for cob, holder, state in rows))
 
     def results(self) -> Results:
@@ -212,7 +198,7 @@ class Store:
         """Return the renames of objects, by generation and old name."""
         order = (RENAMES.c.generation, RENAMES.c.old)
         with self._database.read() as connection:
-            rows = connection.execute(select(RENAMES).order_by(*order)).mappings()
+            rows = connection.execute(sa.select(RENAMES).order_by(*order)).mappings()
             return tuple(CobRenamed(**row) for row in rows)
 
     def given_up(self) -> frozenset[str]:
@@ -253,8 +239,8 @@ class Store:
         values = {name: getattr(info, name) for name in _INFO}
         with self._fence.write() as connection:
             if connection.dialect.name == "sqlite":  # would give the number of a lost run again
-                numbers = (select(func.max(column)) for column in (RUNS.c.number, EVENTS.c.run))
-                values["number"] = 1 + max(connection.scalar(it) or 0 for it in numbers)
+                newest = (sa.func.max(column) for column in (RUNS.c.number, EVENTS.c.run))
+                values["number"] = 1 + max(connection.scalar(sa.select(it)) or 0 for it in newest)
             number = connection.execute(RUNS.insert().values(**values)).inserted_primary_key
         assert number is not None
         self._run = (number[0], info)
@@ -268,7 +254,7 @@ class Store:
         values = {"result": run.result, "exit_code": run.exit_code, "ended": run.ended}
         texts = {"counts": json_text(run.counts), "waits": json_text(list(run.waits))}
         with self._fence.write() as connection:
-            chosen = update(RUNS).where(RUNS.c.id == run.info.id)
+            chosen = sa.update(RUNS).where(RUNS.c.id == run.info.id)
             connection.execute(chosen.values(**values, **texts))
 
     def runs(self, limit: int | None = 100) -> tuple[RunRecord, ...]:
@@ -279,12 +265,12 @@ class Store:
         """Return the run that began last; one of the command `but` does not count."""
         chosen = _NEWEST_RUNS.limit(1)
         if but is not None:
-            chosen = chosen.where(not_(RUNS.c.command.startswith(but, autoescape=True)))
+            chosen = chosen.where(sa.not_(RUNS.c.command.startswith(but, autoescape=True)))
         return next(iter(self._runs(chosen)), None)
 
     def run(self, run: str) -> RunRecord | None:
         """Return the run with this id."""
-        return next(iter(self._runs(select(RUNS).where(RUNS.c.id == run))), None)
+        return next(iter(self._runs(sa.select(RUNS).where(RUNS.c.id == run))), None)
 
     def goes_on(self, run: RunRecord) -> bool:
         """Say whether a run is still at work, as far as its site lock and its process tell."""
@@ -327,11 +313,9 @@ class Store:
 
     def mark_reached(self, generation: int, time: float) -> None:
         """Store that a whole run with this generation left nothing to do; the first time counts."""
-        chosen = update(GENERATIONS).where(
-            GENERATIONS.c.id == generation, GENERATIONS.c.reached.is_(None)
-        )
+        chosen = sa.update(GENERATIONS).where(GENERATIONS.c.id == generation)
         with self._fence.write() as connection:
-            connection.execute(chosen.values(reached=time))
+            connection.execute(chosen.where(GENERATIONS.c.reached.is_(None)).values(reached=time))
 
     def delete_history(self, *, generations: Iterable[int] = (), runs: Iterable[str] = ()) -> None:
         """Delete runs with their events, and generations with their canaries, at once.
@@ -343,15 +327,15 @@ class Store:
         ids, gone = sorted(set(generations)), [{"gone": run} for run in runs]
         with self._fence.write() as connection:
             if ids:
-                connection.execute(delete(GENERATIONS).where(GENERATIONS.c.id.in_(ids)))
+                connection.execute(sa.delete(GENERATIONS).where(GENERATIONS.c.id.in_(ids)))
                 _budgets.delete_canaries(connection, ids)
                 _generations.delete_unused_files(connection)
                 _decisions.delete_unnamed(connection)
             if gone:
-                number = select(RUNS.c.number).where(RUNS.c.id == bindparam("gone"))
-                events = delete(EVENTS).where(EVENTS.c.run == number.scalar_subquery())
+                number = sa.select(RUNS.c.number).where(RUNS.c.id == sa.bindparam("gone"))
+                events = sa.delete(EVENTS).where(EVENTS.c.run == number.scalar_subquery())
                 connection.execute(events, gone)
-                connection.execute(delete(RUNS).where(RUNS.c.id == bindparam("gone")), gone)
+                connection.execute(sa.delete(RUNS).where(RUNS.c.id == sa.bindparam("gone")), gone)
                 deleted = max(_kept(connection, _DELETED_RUN), *(row["gone"] for row in gone))
                 _keep(connection, _DELETED_RUN, deleted)
 
@@ -371,7 +355,7 @@ class Store:
     def current_generation_id(self) -> int:
         """Return the id of the generation that was saved last, 0 if there is none."""
         with self._database.read() as connection:
-            return connection.scalar(select(func.max(GENERATIONS.c.id))) or 0
+            return connection.scalar(sa.select(sa.func.max(GENERATIONS.c.id))) or 0
 
     def generation(self, generation: int | None) -> Generation | None:
         """Return the generation with this id (None: the newest); StoreError for a damaged one."""
@@ -419,39 +403,45 @@ class Store:
         reason: str,
         *,
         is_memory: bool = False,
+        remembers: Mapping[str, Any] | None = None,
         clock: Callable[[], float] = wall_clock,
     ) -> int:
         """Store plain JSON data by key (None: nothing any more); return the section's revision.
 
         ConflictError where that was not the `expected` one before; then nothing is stored. What
-        `is_memory` is no part of the site, and the place of what was there before.
+        `is_memory` is no part of the site, and takes the place of what was there before; so does
+        what `remembers` has, at whichever revision that is.
         """
         kind = _decisions.MEMORY if is_memory else _decisions.DECISION
         common = {"author": author, "reason": reason, "time": clock()}
         with self._fence.write() as connection:
             one_at_a_time(connection)
+            if remembers:
+                _decisions.write(
+                    connection, section, None, remembers, common, kind=_decisions.MEMORY
+                )
             return _decisions.write(connection, section, expected, writes, common, kind=kind)
 
     # --- parts
 
-    def _records(self, conditions: Iterable[ColumnElement[bool]]) -> Mapping[CobId, CobRecord]:
+    def _records(self, conditions: Iterable[sa.ColumnElement[bool]]) -> Mapping[CobId, CobRecord]:
         """Return the records that meet any of these conditions on their rows, by id."""
         found: dict[CobId, CobRecord] = {}
         with self._database.read() as connection:
             lost = _lost(connection)
             for chosen in conditions:
-                for row in connection.execute(select(COBS).where(chosen)):
+                for row in connection.execute(sa.select(COBS).where(chosen)):
                     found[CobId(row[0])] = _record(row, lost)
         return {cob: found[cob] for cob in sorted(found)}
 
-    def _host_generations(self, connection: Connection) -> Mapping[str, int]:
-        chosen = select(HOSTS.c.name, HOSTS.c.generation).where(HOSTS.c.generation > 0)
+    def _host_generations(self, connection: sa.Connection) -> Mapping[str, int]:
+        chosen = sa.select(HOSTS.c.name, HOSTS.c.generation).where(HOSTS.c.generation > 0)
         rows = connection.execute(chosen.order_by(HOSTS.c.name))
         return {row.name: row.generation for row in rows}
 
-    def _results(self, connection: Connection) -> Results:
+    def _results(self, connection: sa.Connection) -> Results:
         found: dict[str, dict[str, Any]] = {}
-        rows = select(RESULTS).order_by(RESULTS.c.host, RESULTS.c.key)
+        rows = sa.select(RESULTS).order_by(RESULTS.c.host, RESULTS.c.key)
         for host, key, value in connection.execute(rows):
             found.setdefault(host, {})[key] = json.loads(value)
         return found
@@ -492,16 +482,16 @@ class Store:
         results = [(host, key, it) for host, of in batch.results.items() for key, it in of.items()]
         write_or_delete(cursor, self._statements.result, self._statements.drop_result, results)
 
-    def _runs(self, chosen: Select[Any]) -> tuple[RunRecord, ...]:
+    def _runs(self, chosen: sa.Select[Any]) -> tuple[RunRecord, ...]:
         with self._database.read() as connection:
             return tuple(_run_record(row) for row in connection.execute(chosen))
 
     def _number_of(self, run: str) -> int | None:
         with self._database.read() as connection:
-            return connection.scalar(select(RUNS.c.number).where(RUNS.c.id == run))
+            return connection.scalar(sa.select(RUNS.c.number).where(RUNS.c.id == run))
 
     def _events_after(self, run: int | None, seq: int) -> list[dict[str, Any]]:
-        chosen = select(EVENTS).where(EVENTS.c.run == run, EVENTS.c.seq > seq)
+        chosen = sa.select(EVENTS).where(EVENTS.c.run == run, EVENTS.c.seq > seq)
         with self._database.read() as connection:
             rows = connection.execute(chosen.order_by(EVENTS.c.seq).limit(_ROWS_AT_ONCE))
             return [
@@ -510,30 +500,30 @@ class Store:
             ]
 
 
-def _kept(connection: Connection, key: str) -> str:
-    return connection.scalar(select(META.c.value).where(META.c.key == key)) or ""
+def _kept(connection: sa.Connection, key: str) -> str:
+    return connection.scalar(sa.select(META.c.value).where(META.c.key == key)) or ""
 
 
-def _keep(connection: Connection, key: str, value: str) -> None:
+def _keep(connection: sa.Connection, key: str, value: str) -> None:
     """Set what `META` has under a key."""
-    connection.execute(delete(META).where(META.c.key == key))
+    connection.execute(sa.delete(META).where(META.c.key == key))
     connection.execute(META.insert(), {"key": key, "value": value})
 
 
 # --- reading
 
 
-def _on_hosts(dialect: str, hosts: Sequence[str]) -> Iterator[ColumnElement[bool]]:
+def _on_hosts(dialect: str, hosts: Sequence[str]) -> Iterator[sa.ColumnElement[bool]]:
     """Yield conditions on ids that together choose the objects of hosts; quick on SQLite."""
     if dialect == "sqlite":  # whose order of texts is that of their bytes
         for host in hosts:
             yield COBS.c.id.between(f"{host}/", f"{host}/\U0010ffff")
     else:
-        yield func.split_part(COBS.c.id, "/", 1).in_(hosts)
+        yield sa.func.split_part(COBS.c.id, "/", 1).in_(hosts)
 
 
-def _lost(connection: Connection) -> set[str]:
-    return set(connection.scalars(select(HOSTS.c.name).where(HOSTS.c.reachable == false())))
+def _lost(connection: sa.Connection) -> set[str]:
+    return set(connection.scalars(sa.select(HOSTS.c.name).where(HOSTS.c.reachable == sa.false())))
 
 
 def _record(row: Sequence[Any], lost: set[str]) -> CobRecord:
@@ -558,7 +548,7 @@ def _record(row: Sequence[Any], lost: set[str]) -> CobRecord:
     )
 
 
-def _run_record(row: Row[Any]) -> RunRecord:
+def _run_record(row: sa.Row[Any]) -> RunRecord:
     return RunRecord(
         info=RunInfo(**{name: getattr(row, name) for name in _INFO}),
         result=row.result,

@@ -11,7 +11,7 @@ function that runs them all. With pytest:
 from __future__ import annotations
 
 from cobweb.testing._adapter_checks import AdapterCase, adapter_checks, check_adapter
-from cobweb.testing._checks import NamedCheck
+from cobweb.testing._checks import Kit, NamedCheck, bounded, expect, plain
 from cobweb.testing._executor_checks import ExecutorCase, check_executor, executor_checks
 from cobweb.testing._fake_executor import Answer, FakeExecutor
 from cobweb.testing._generator_checks import GeneratorCase, check_generator, generator_checks
@@ -33,6 +33,7 @@ __all__ = [
     "ExecutorCase",
     "FakeExecutor",
     "GeneratorCase",
+    "Kit",
     "NamedCheck",
     "ObserverCase",
     "PlannerCase",
@@ -42,6 +43,7 @@ __all__ = [
     "TransportCase",
     "TypeCase",
     "adapter_checks",
+    "bounded",
     "check_adapter",
     "check_executor",
     "check_generator",
@@ -53,8 +55,10 @@ __all__ = [
     "check_transport",
     "check_type",
     "executor_checks",
+    "expect",
     "generator_checks",
     "observer_checks",
+    "plain",
     "planner_checks",
     "provider_checks",
     "solver_checks",

@@ -1,7 +1,5 @@
 """Conformance checks for adapters: sources of an inventory."""
 
-# ruff: noqa: D401  # the docstrings of checks are claims
-
 from __future__ import annotations
 
 from collections import Counter
@@ -11,8 +9,7 @@ from pathlib import Path
 
 from cobweb.errors import CobwebError
 from cobweb.plugin import Adapter, Kind
-from cobweb.plugin._contracts import item_problems
-from cobweb.testing._checks import NamedCheck, expect, named, run_all
+from cobweb.testing._checks import Kit, expect, refusal, satisfies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,27 +24,6 @@ class AdapterCase:
     source: Path
     foreign: Path | None = None
     damaged: Path | None = None
-
-
-def adapter_checks(case: AdapterCase) -> list[NamedCheck]:
-    """Return all checks that apply to the case."""
-    functions = [satisfies_the_protocol, reads_its_source, hosts_are_well_formed]
-    if case.foreign:
-        functions.append(leaves_foreign_sources_alone)
-    if case.damaged:
-        functions.append(damaged_source_is_an_error)
-    return named(functions, case)
-
-
-def check_adapter(case: AdapterCase) -> None:
-    """Run all checks that apply; AssertionError names every one that fails."""
-    run_all(adapter_checks(case))
-
-
-def satisfies_the_protocol(case: AdapterCase) -> None:
-    """The class has a name and the methods of the protocol."""
-    problems = item_problems(Kind.ADAPTERS, type(case.make()))
-    expect(not problems, "; ".join(problems))
 
 
 def reads_its_source(case: AdapterCase) -> None:
@@ -71,18 +47,18 @@ def hosts_are_well_formed(case: AdapterCase) -> None:
     expect(not twice, f"hosts that come twice: {', '.join(twice)}")
 
 
-def leaves_foreign_sources_alone(case: AdapterCase) -> None:
+def leaves_foreign_sources_alone(case: AdapterCase, foreign: Path) -> None:
     """reads() is false for a source of another kind."""
-    assert case.foreign is not None
-    expect(case.make().reads(case.foreign) is False, f"reads({case.foreign}) is not False")
+    expect(case.make().reads(foreign) is False, f"reads({foreign}) is not False")
 
 
-def damaged_source_is_an_error(case: AdapterCase) -> None:
+def damaged_source_is_an_error(case: AdapterCase, damaged: Path) -> None:
     """A source that cannot be read raises CobwebError with a message."""
-    assert case.damaged is not None
-    try:
-        hosts = list(case.make().hosts(case.damaged))
-    except CobwebError as error:
-        expect(error.message, "the error says nothing")
-        return
-    raise AssertionError(f"a damaged source gave {len(hosts)} hosts")
+    refusal(CobwebError, lambda: list(case.make().hosts(damaged)))
+
+
+_KIT = Kit(
+    always=[satisfies(Kind.ADAPTERS), reads_its_source, hosts_are_well_formed],
+    given={"foreign": [leaves_foreign_sources_alone], "damaged": [damaged_source_is_an_error]},
+)
+adapter_checks, check_adapter = _KIT.checks, _KIT.check

@@ -1,7 +1,5 @@
 """Conformance checks for adapters that make a site's files from a model."""
 
-# ruff: noqa: D401  # the docstrings of checks are claims
-
 from __future__ import annotations
 
 import json
@@ -12,8 +10,8 @@ from typing import Any
 
 from cobweb.errors import ModelError
 from cobweb.plugin import Generator, Kind
-from cobweb.plugin._contracts import item_problems, schema_problems
-from cobweb.testing._checks import NamedCheck, expect, named, run_all
+from cobweb.plugin._contracts import schema_problems
+from cobweb.testing._checks import Kit, expect, plain, refusal, satisfies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,32 +24,6 @@ class GeneratorCase:
     make: Callable[[], Generator]
     model: Mapping[str, Any]
     impossible: Mapping[str, Any] | None = None
-
-
-def generator_checks(case: GeneratorCase) -> list[NamedCheck]:
-    """Return all checks that apply to the case."""
-    functions = [
-        satisfies_the_protocol,
-        model_schema_is_valid,
-        model_is_accepted,
-        makes_the_same_twice,
-        leaves_the_model_alone,
-        makes_plain_data,
-    ]
-    if case.impossible is not None:
-        functions.append(impossible_model_is_an_error)
-    return named(functions, case)
-
-
-def check_generator(case: GeneratorCase) -> None:
-    """Run all checks that apply; AssertionError names every one that fails."""
-    run_all(generator_checks(case))
-
-
-def satisfies_the_protocol(case: GeneratorCase) -> None:
-    """The class has a name, a schema and the method of the protocol."""
-    problems = item_problems(Kind.ADAPTERS, type(case.make()))
-    expect(not problems, "; ".join(problems))
 
 
 def model_schema_is_valid(case: GeneratorCase) -> None:
@@ -92,25 +64,29 @@ def makes_plain_data(case: GeneratorCase) -> None:
     expect(made, "generate() made no file")
     for name, data in made.items():
         expect(name.endswith(".yml") and "/" not in name, f"{name!r} is no plain `x.yml`")
-        try:
-            same = json.loads(json.dumps(data, allow_nan=False)) == data
-        except (TypeError, ValueError) as error:
-            raise AssertionError(f"{name} is no plain data: {error}") from None
-        expect(same, f"{name} is no plain data: it changes on its way through JSON")
+        expect(plain(name, data) == data, f"{name} changes on its way through JSON")
 
 
-def impossible_model_is_an_error(case: GeneratorCase) -> None:
+def impossible_model_is_an_error(case: GeneratorCase, impossible: Mapping[str, Any]) -> None:
     """A model that cannot be raises ModelError with paths that exist in it, and messages."""
-    assert case.impossible is not None
-    try:
-        case.make().generate(case.impossible)
-    except ModelError as error:
-        expect(error.problems, "the error names no problem")
-        for path, message, _ in error.problems:
-            expect(message, "a problem says nothing")
-            expect(_leads_somewhere(case.impossible, path), f"{path} is not in the model")
-        return
-    raise AssertionError("an impossible model gave files")
+    error = refusal(ModelError, lambda: case.make().generate(impossible))
+    for path, message, _ in error.problems:
+        expect(message, "a problem says nothing")
+        expect(_leads_somewhere(impossible, path), f"{path} is not in the model")
+
+
+_KIT = Kit(
+    always=[
+        satisfies(Kind.ADAPTERS),
+        model_schema_is_valid,
+        model_is_accepted,
+        makes_the_same_twice,
+        leaves_the_model_alone,
+        makes_plain_data,
+    ],
+    given={"impossible": [impossible_model_is_an_error]},
+)
+generator_checks, check_generator = _KIT.checks, _KIT.check
 
 
 def _leads_somewhere(model: Any, path: tuple[str | int, ...]) -> bool:

@@ -1,7 +1,5 @@
 """Conformance checks for observers."""
 
-# ruff: noqa: D401  # the docstrings of checks are claims
-
 from __future__ import annotations
 
 import json
@@ -11,8 +9,7 @@ from typing import Any
 
 from cobweb.errors import CobwebError
 from cobweb.plugin import Kind, Observer
-from cobweb.plugin._contracts import item_problems
-from cobweb.testing._checks import NamedCheck, bounded, expect, named, run_all
+from cobweb.testing._checks import Kit, bounded, refusal, satisfies
 
 _STEP: Mapping[str, Any] = {"cob": "web/app", "from": "down", "to": "up"}
 EVENTS: Sequence[Mapping[str, Any]] = [
@@ -48,32 +45,6 @@ class ObserverCase:
     refused: str | None = None
 
 
-def observer_checks(case: ObserverCase) -> list[NamedCheck]:
-    """Return all checks that apply to the case."""
-    functions = [
-        satisfies_the_protocol,
-        takes_a_run,
-        takes_two_runs,
-        takes_unknown_events,
-        ends_without_a_run,
-        ends_in_the_middle,
-    ]
-    if case.refused is not None:
-        functions.append(refused_argument_is_an_error)
-    return named(functions, case)
-
-
-def check_observer(case: ObserverCase) -> None:
-    """Run all checks that apply; AssertionError names every one that fails."""
-    run_all(observer_checks(case))
-
-
-def satisfies_the_protocol(case: ObserverCase) -> None:
-    """The class has a name and the methods of the protocol."""
-    problems = item_problems(Kind.OBSERVERS, type(case.make()))
-    expect(not problems, "; ".join(problems))
-
-
 def takes_a_run(case: ObserverCase) -> None:
     """It takes the events of a run, and comes to its end."""
     _observe(case, EVENTS, RESULT)
@@ -101,14 +72,23 @@ def ends_in_the_middle(case: ObserverCase) -> None:
     _observe(case, EVENTS[:-2], None)
 
 
-def refused_argument_is_an_error(case: ObserverCase) -> None:
-    """An argument that cannot be raises a CobwebError, before anything has begun."""
-    assert case.refused is not None
-    try:
-        case.make().open(case.refused)
-    except CobwebError:
-        return
-    raise AssertionError(f"open({case.refused!r}) raised nothing")
+def refused_argument_is_an_error(case: ObserverCase, refused: str) -> None:
+    """An argument that cannot be raises CobwebError with a message, before anything has begun."""
+    refusal(CobwebError, lambda: case.make().open(refused))
+
+
+_KIT = Kit(
+    always=[
+        satisfies(Kind.OBSERVERS),
+        takes_a_run,
+        takes_two_runs,
+        takes_unknown_events,
+        ends_without_a_run,
+        ends_in_the_middle,
+    ],
+    given={"refused": [refused_argument_is_an_error]},
+)
+observer_checks, check_observer = _KIT.checks, _KIT.check
 
 
 def _observe(

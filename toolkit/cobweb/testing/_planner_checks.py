@@ -1,7 +1,5 @@
 """Conformance checks for planners, on graphs and predicted steps that the kit makes from seeds."""
 
-# ruff: noqa: D401  # the docstrings of checks are claims
-
 from __future__ import annotations
 
 import itertools
@@ -12,8 +10,7 @@ from dataclasses import dataclass
 
 from cobweb.model import Cob, CobId, CobType, Graph, Nothing, Transition, TransitionNeed, cob_id
 from cobweb.plugin import Kind, PlannedStep, Planner, Stages
-from cobweb.plugin._contracts import item_problems
-from cobweb.testing._checks import NamedCheck, expect, named, run_all
+from cobweb.testing._checks import Kit, expect, satisfies
 
 SEEDS = range(20)
 TYPE = CobType(
@@ -34,25 +31,6 @@ class PlannerCase:
     """What the kit needs to try a planner: how to make one."""
 
     make: Callable[[], Planner]
-
-
-def planner_checks(case: PlannerCase) -> list[NamedCheck]:
-    """Return all checks."""
-    functions = [
-        satisfies_the_protocol,
-        every_step_is_in_one_stage,
-        waits_are_in_earlier_stages,
-        critical_path_is_a_chain_to_the_end,
-        nothing_to_do_has_no_stages,
-        every_object_has_a_priority,
-        circles_are_tolerated,
-    ]
-    return named(functions, case)
-
-
-def check_planner(case: PlannerCase) -> None:
-    """Run all checks; AssertionError names every one that fails."""
-    run_all(planner_checks(case))
 
 
 def random_steps(seed: int, count: int = 30) -> tuple[Graph, tuple[PlannedStep, ...]]:
@@ -76,12 +54,6 @@ def random_steps(seed: int, count: int = 30) -> tuple[Graph, tuple[PlannedStep, 
         )
         needs += [_need(cob, wait.cob) for wait in waits]
     return _graph(cobs, needs), tuple(sorted(steps, key=lambda step: (step.start_s, step.cob)))
-
-
-def satisfies_the_protocol(case: PlannerCase) -> None:
-    """The class has a name and the methods of the protocol."""
-    problems = item_problems(Kind.PLANNERS, type(case.make()))
-    expect(not problems, "; ".join(problems))
 
 
 def every_step_is_in_one_stage(case: PlannerCase) -> None:
@@ -145,6 +117,20 @@ def circles_are_tolerated(case: PlannerCase) -> None:
     needs = [_need(cob_id("h", cob), cob_id("h", on)) for cob, on in pairs]
     weights = case.make().priorities(_graph(cobs, needs))
     expect(set(weights) == set(cobs), f"a circle gave {dict(weights)}")
+
+
+_KIT = Kit(
+    always=[
+        satisfies(Kind.PLANNERS),
+        every_step_is_in_one_stage,
+        waits_are_in_earlier_stages,
+        critical_path_is_a_chain_to_the_end,
+        nothing_to_do_has_no_stages,
+        every_object_has_a_priority,
+        circles_are_tolerated,
+    ],
+)
+planner_checks, check_planner = _KIT.checks, _KIT.check
 
 
 def _plan(case: PlannerCase, seed: int) -> tuple[tuple[PlannedStep, ...], Stages]:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
+from cobweb.model import CobId
+
 Step = tuple[str, str]
 W = TypeVar("W", Step, str)
 
@@ -135,9 +137,9 @@ class PromiseGraph:
     has gets a number behind all others, and no state.
     """
 
-    def __init__(self, number: dict[str, int]) -> None:
+    def __init__(self, number: dict[CobId, int]) -> None:
         self.number = number
-        self.names: list[str] = []
+        self.names: list[CobId] = []
         self.kinds: list[Kind] = []
         self.has_groups = False
         self.steps: Needs[Step] = Needs()
@@ -177,7 +179,7 @@ class PromiseGraph:
             self.kinds[number] = kind
 
     def read_needs(
-        self, needs: Iterable[Mapping[str, Any]], names: list[str], others: dict[str, int]
+        self, needs: Iterable[Mapping[str, Any]], names: list[CobId], others: dict[CobId, int]
     ) -> None:
         """Take in the needs when the objects of all graphs are numbered, as in `names`."""
         self._reach(len(self.number))
@@ -208,12 +210,12 @@ def read_graphs(
     graph: Mapping[str, Any], before: Mapping[str, Any] | None
 ) -> tuple[PromiseGraph, PromiseGraph | None]:
     """Return the graph, and the one before, of which what is gone has to end removed."""
-    number: dict[str, int] = {}
+    number: dict[CobId, int] = {}
     now, old = PromiseGraph(number), PromiseGraph(number)
     now.read_cobs(graph["cobs"], "preferred")
     if before is not None:
         old.read_cobs(before["cobs"], "remove")
-    names, others = list(number), dict[str, int]()
+    names, others = list(number), dict[CobId, int]()
     now.read_needs(graph["needs"], names, others)
     if before is None:
         return now, None

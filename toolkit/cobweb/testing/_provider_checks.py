@@ -1,7 +1,5 @@
 """Conformance checks for providers of nodes: none leaks a machine or makes one twice."""
 
-# ruff: noqa: D401  # the docstrings of checks are claims
-
 from __future__ import annotations
 
 import contextlib
@@ -16,7 +14,7 @@ from typing import Any
 from cobweb.errors import CredentialsError
 from cobweb.plugin import Kind, Machine, NodeProvider, NodeRequest
 from cobweb.plugin._contracts import item_problems, schema_problems
-from cobweb.testing._checks import NamedCheck, bounded, expect, named, run_all
+from cobweb.testing._checks import Kit, begun, bounded, expect, refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,29 +30,6 @@ class ProviderCase:
     neighbour: NodeRequest
     refused: NodeRequest | None = None
     secrets: tuple[str, ...] = ()
-
-
-def provider_checks(case: ProviderCase) -> list[NamedCheck]:
-    """Return all checks that apply to the case."""
-    functions = [
-        satisfies_the_protocol,
-        what_was_never_made_is_not_found,
-        what_is_made_is_found_again,
-        making_twice_makes_one,
-        two_nodes_have_two_machines,
-        a_confirmed_machine_says_where_it_is,
-        what_is_deleted_is_gone,
-        deleting_an_old_machine_spares_the_new_one,
-        machines_of_others_are_not_found,
-    ]
-    if case.refused:
-        functions.append(bad_credentials_are_told_apart)
-    return named(functions, case)
-
-
-def check_provider(case: ProviderCase) -> None:
-    """Run all checks that apply; AssertionError names every one that fails."""
-    run_all(provider_checks(case))
 
 
 def satisfies_the_protocol(case: ProviderCase) -> None:
@@ -157,19 +132,27 @@ def machines_of_others_are_not_found(case: ProviderCase) -> None:
             expect(case.make().find(request) is None, f"it is found for {whose}")
 
 
-def bad_credentials_are_told_apart(case: ProviderCase) -> None:
+def bad_credentials_are_told_apart(case: ProviderCase, refused: NodeRequest) -> None:
     """A call with credentials that are no good raises CredentialsError, without the secret."""
-    assert case.refused is not None
-    try:
-        case.make().create(case.refused)
-    except CredentialsError as error:
-        expect(error.message, "the error says nothing")
-        expect(not any(it in str(error) for it in case.secrets), "the error holds a secret")
-        return
-    except Exception as error:  # the border to the code under test
-        message = f"create() raised {type(error).__name__}, which is no CredentialsError"
-        raise AssertionError(message) from error
-    raise AssertionError("create() went well with credentials that are no good")
+    error = refusal(CredentialsError, lambda: case.make().create(refused))
+    expect(not any(it in str(error) for it in case.secrets), "the error holds a secret")
+
+
+_KIT = Kit(
+    always=[
+        satisfies_the_protocol,
+        what_was_never_made_is_not_found,
+        what_is_made_is_found_again,
+        making_twice_makes_one,
+        two_nodes_have_two_machines,
+        a_confirmed_machine_says_where_it_is,
+        what_is_deleted_is_gone,
+        deleting_an_old_machine_spares_the_new_one,
+        machines_of_others_are_not_found,
+    ],
+    given={"refused": [bad_credentials_are_told_apart]},
+)
+provider_checks, check_provider = _KIT.checks, _KIT.check
 
 
 @contextlib.contextmanager
@@ -203,21 +186,10 @@ def _found(case: ProviderCase, requests: tuple[NodeRequest, ...]) -> list[Machin
 def _at_once(calls: list[Callable[[], Any]]) -> list[Any]:
     """Return what the calls return, all begun at the same time."""
     barrier = threading.Barrier(len(calls))
-    answers: list[Any] = []
-    errors: list[BaseException] = []
 
-    def run(call: Callable[[], Any]) -> None:
-        try:
-            barrier.wait()
-            answers.append(call())
-        except BaseException as error:  # noqa: BLE001  # the border to the code under test
-            errors.append(error)
+    def run(call: Callable[[], Any]) -> Any:
+        barrier.wait()
+        return call()
 
-    threads = [threading.Thread(target=run, args=(call,), daemon=True) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        bounded("create", thread.join)
-    if errors:
-        raise errors[0]
-    return answers
+    ends = [begun("create", partial(run, call)) for call in calls]
+    return [end() for end in ends]

@@ -1,7 +1,5 @@
 """Conformance checks for planners of tasks, on graphs that the kit makes from seeds."""
 
-# ruff: noqa: D401  # the docstrings of checks are claims
-
 from __future__ import annotations
 
 import itertools
@@ -12,8 +10,7 @@ from dataclasses import dataclass
 
 from cobweb.model import NONE, Schedule, TaskGraph, TaskGraphBuilder, chain_seconds
 from cobweb.plugin import Kind, TaskPlanner
-from cobweb.plugin._contracts import item_problems
-from cobweb.testing._checks import NamedCheck, expect, named, run_all
+from cobweb.testing._checks import Kit, expect, satisfies
 
 SEEDS = range(20)
 WORKERS = (None, 1, 2, 5)
@@ -27,28 +24,6 @@ class TaskPlannerCase:
     """What the kit needs to try a planner of tasks: how to make one."""
 
     make: Callable[[], TaskPlanner]
-
-
-def task_planner_checks(case: TaskPlannerCase) -> list[NamedCheck]:
-    """Return all checks."""
-    functions = [
-        satisfies_the_protocol,
-        a_task_takes_its_time,
-        nothing_starts_before_what_it_waits_for,
-        a_node_does_one_task_at_a_time,
-        workers_do_one_task_at_a_time,
-        every_task_is_in_one_stage,
-        stages_keep_waits_and_nodes_apart,
-        critical_path_is_a_longest_chain,
-        the_same_tasks_get_the_same_schedule,
-        no_tasks_need_no_time,
-    ]
-    return named(functions, case)
-
-
-def check_task_planner(case: TaskPlannerCase) -> None:
-    """Run all checks; AssertionError names every one that fails."""
-    run_all(task_planner_checks(case))
 
 
 def random_tasks(seed: int, count: int = 40) -> TaskGraph:
@@ -68,12 +43,6 @@ def random_tasks(seed: int, count: int = 40) -> TaskGraph:
                 after=after,
             )
     return builder.build()
-
-
-def satisfies_the_protocol(case: TaskPlannerCase) -> None:
-    """The class has a name and the method of the protocol."""
-    problems = item_problems(Kind.PLANNERS, type(case.make()))
-    expect(not problems, "; ".join(problems))
 
 
 def a_task_takes_its_time(case: TaskPlannerCase) -> None:
@@ -157,6 +126,23 @@ def no_tasks_need_no_time(case: TaskPlannerCase) -> None:
     plan = case.make().schedule(TaskGraphBuilder([]).build(), None)
     expect(not plan.stages and not plan.critical_path, f"no tasks gave {plan}")
     expect(plan.makespan_s == 0, f"no tasks take {plan.makespan_s:g} s")
+
+
+_KIT = Kit(
+    always=[
+        satisfies(Kind.PLANNERS),
+        a_task_takes_its_time,
+        nothing_starts_before_what_it_waits_for,
+        a_node_does_one_task_at_a_time,
+        workers_do_one_task_at_a_time,
+        every_task_is_in_one_stage,
+        stages_keep_waits_and_nodes_apart,
+        critical_path_is_a_longest_chain,
+        the_same_tasks_get_the_same_schedule,
+        no_tasks_need_no_time,
+    ],
+)
+task_planner_checks, check_task_planner = _KIT.checks, _KIT.check
 
 
 def _plans(case: TaskPlannerCase) -> Iterator[tuple[str, TaskGraph, Schedule]]:

@@ -1,17 +1,15 @@
 """Conformance checks for transports; one may lose, so all is said until it comes."""
 
-# ruff: noqa: D401  # the docstrings of checks are claims
-
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
 from cobweb.plugin import Kind, Link, Transport
-from cobweb.plugin._contracts import item_problems
-from cobweb.testing._checks import NamedCheck, bounded, expect, named, run_all
+from cobweb.testing._checks import Kit, bounded, expect, satisfies
 
 _TRIES = 50
 """How often something is said before it is taken for never arriving."""
@@ -31,84 +29,52 @@ class TransportCase:
     address: Callable[[], str]
 
 
-def transport_checks(case: TransportCase) -> list[NamedCheck]:
-    """Return all checks."""
-    functions = [
-        satisfies_the_protocol,
-        what_is_sent_arrives_under_its_senders_name,
-        any_bytes_come_unaltered,
-        only_the_receiver_hears,
-        whoever_waits_is_woken,
-        nobody_there_is_no_error,
-        a_later_life_is_heard,
-        close_may_be_called_again,
-    ]
-    return named(functions, case)
-
-
-def check_transport(case: TransportCase) -> None:
-    """Run all checks; AssertionError names every one that fails."""
-    run_all(transport_checks(case))
-
-
-def satisfies_the_protocol(case: TransportCase) -> None:
-    """The class has a name and the methods of the protocol."""
-    problems = item_problems(Kind.TRANSPORTS, type(case.make()))
-    expect(not problems, "; ".join(problems))
-
-
 def what_is_sent_arrives_under_its_senders_name(case: TransportCase) -> None:
     """A message arrives, with the name of the owner that has sent it."""
-    ends = _Ends(case, "east", "west")
-    ends.said("east", "west", b"hello")
-    ends.close()
+    with closing(_Ends(case, "east", "west")) as ends:
+        ends.said("east", "west", b"hello")
 
 
 def any_bytes_come_unaltered(case: TransportCase) -> None:
     """Every byte value, and 60,000 bytes at once, come as they were sent."""
-    ends = _Ends(case, "east", "west")
-    for message in (bytes(range(256)), b"\x00", b"\n" * 10, b"x" * 60_000):
-        ends.said("west", "east", message)
-    ends.close()
+    with closing(_Ends(case, "east", "west")) as ends:
+        for message in (bytes(range(256)), b"\x00", b"\n" * 10, b"x" * 60_000):
+            ends.said("west", "east", message)
 
 
 def only_the_receiver_hears(case: TransportCase) -> None:
     """What is sent to one owner comes to nobody else."""
-    ends = _Ends(case, "east", "west", "north")
-    ends.said("east", "west", b"for west")
-    expect(not ends.links["north"].receive(), "a third owner hears it")
-    expect(not ends.links["east"].receive(), "the sender hears it")
-    ends.close()
+    with closing(_Ends(case, "east", "west", "north")) as ends:
+        ends.said("east", "west", b"for west")
+        expect(not ends.links["north"].receive(), "a third owner hears it")
+        expect(not ends.links["east"].receive(), "the sender hears it")
 
 
 def whoever_waits_is_woken(case: TransportCase) -> None:
     """`wake` is called once something has come."""
-    ends = _Ends(case, "east", "west")
-    for _ in range(_TRIES):
-        ends.links["east"].send("west", b"wake up")
-        if ends.woken["west"].wait(_WAIT_S):
-            break
-    expect(ends.woken["west"].is_set(), "nobody was woken")
-    ends.close()
+    with closing(_Ends(case, "east", "west")) as ends:
+        for _ in range(_TRIES):
+            ends.links["east"].send("west", b"wake up")
+            if ends.woken["west"].wait(_WAIT_S):
+                break
+        expect(ends.woken["west"].is_set(), "nobody was woken")
 
 
 def nobody_there_is_no_error(case: TransportCase) -> None:
     """To send to an owner who is not there, or not any more, is a loss and no error."""
-    ends = _Ends(case, "east", "west")
-    ends.links["west"].close()
-    for owner in ("west", "nobody"):
-        bounded("send()", partial(ends.links["east"].send, owner, b"?"))
-    ends.close()
+    with closing(_Ends(case, "east", "west")) as ends:
+        ends.links["west"].close()
+        for owner in ("west", "nobody"):
+            bounded("send()", partial(ends.links["east"].send, owner, b"?"))
 
 
 def a_later_life_is_heard(case: TransportCase) -> None:
     """An owner that has gone and comes back under its name is heard, and hears."""
-    ends = _Ends(case, "east", "west")
-    ends.links["west"].close()
-    ends.connect(case, "west")
-    ends.said("east", "west", b"again")
-    ends.said("west", "east", b"here")
-    ends.close()
+    with closing(_Ends(case, "east", "west")) as ends:
+        ends.links["west"].close()
+        ends.connect(case, "west")
+        ends.said("east", "west", b"again")
+        ends.said("west", "east", b"here")
 
 
 def close_may_be_called_again(case: TransportCase) -> None:
@@ -116,6 +82,21 @@ def close_may_be_called_again(case: TransportCase) -> None:
     ends = _Ends(case, "east")
     for _ in range(2):
         bounded("close()", ends.links["east"].close)
+
+
+_KIT = Kit(
+    always=[
+        satisfies(Kind.TRANSPORTS),
+        what_is_sent_arrives_under_its_senders_name,
+        any_bytes_come_unaltered,
+        only_the_receiver_hears,
+        whoever_waits_is_woken,
+        nobody_there_is_no_error,
+        a_later_life_is_heard,
+        close_may_be_called_again,
+    ],
+)
+transport_checks, check_transport = _KIT.checks, _KIT.check
 
 
 class _Ends:

@@ -1,7 +1,5 @@
 """Conformance checks for COB types, made of Ansible tasks or of Python."""
 
-# ruff: noqa: D401  # the docstrings of checks are claims
-
 from __future__ import annotations
 
 import itertools
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cobweb.model import (
+    OUTDATED,
     UNKNOWN,
     Action,
     CobType,
@@ -35,8 +34,8 @@ from cobweb.plugin import CobContext, Executor, Kind, RegisteredType, answered
 from cobweb.plugin._contracts import cob_type_problems, item_problems, schema_problems
 from cobweb.testing._checks import NamedCheck, expect, named, run_all
 
-OUTDATED, BROKEN = "outdated", "broken"
-"""What a check finds, by convention: another content that works, and what does not work."""
+BROKEN = "broken"
+"""What a check finds, by convention, where nothing works; `OUTDATED` is other content that does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +127,7 @@ def serving_makes_sense(case: TypeCase) -> None:
 
 def task_files_exist(case: TypeCase) -> None:
     """Every task file that an action names is there, by an absolute path."""
-    for action in _actions(case.make().cob_type()):
+    for action in case.make().cob_type().actions():
         if isinstance(action, Tasks):
             path = Path(action.path)
             expect(path.is_absolute(), f"{path} is not absolute")
@@ -285,9 +284,5 @@ class _Live:
         return report
 
 
-def _actions(cob_type: CobType) -> tuple[Action, ...]:
-    return (cob_type.check, *(step.action for step in cob_type.transitions))
-
-
 def _is_all_python(cob_type: CobType) -> bool:
-    return all(isinstance(action, PythonAction) for action in _actions(cob_type))
+    return all(isinstance(action, PythonAction) for action in cob_type.actions())

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+from cobweb.model import UNKNOWN, CobId, host_of
 from cobweb.testing._promise_graph import PromiseGraph, Step, parts_of, read_graphs
 
 __all__ = ["check_promises"]
 
 Event = Mapping[str, Any]
-
-UNKNOWN = "unknown"
 
 Needed = list[tuple[int, str]]
 """Objects and the states that they are needed in."""
@@ -100,7 +100,7 @@ class _Watch:
         self._names = graph.names
         self._state: list[str | None] = [None] * len(graph.names)
         known = [cob for cob in range(len(old.kinds)) if old.has(cob)] if old else []
-        self._behind = {_host_of(self._names[cob]) for cob in known}
+        self._behind = {host_of(self._names[cob]) for cob in known}
         self._switched: set[str] = set()
         self._later: dict[str, list[tuple[int, str]]] = {}
         self._running: dict[int, _Running] = {}
@@ -160,9 +160,9 @@ class _Watch:
         """Return the violations, in the order of the events."""
         if not self._ended:
             self._broken("P5", "the run has no end")
-        return [text for _, text in sorted(self._found, key=_place)]
+        return [text for _, text in sorted(self._found, key=itemgetter(0))]
 
-    def _number(self, name: str) -> int:
+    def _number(self, name: CobId) -> int:
         return self._graph.number.get(name, -1)
 
     def _strange(self, name: str) -> None:
@@ -173,7 +173,7 @@ class _Watch:
 
     def _break_later(self, cob: int, breaks: Breaks) -> None:
         """Note what has broken promises if the object's host switches later in this run."""
-        later = self._later.setdefault(_host_of(self._names[cob]), [])
+        later = self._later.setdefault(host_of(self._names[cob]), [])
         later += [(self._place, f"{promise} event {self._seq}: {what}") for promise, what in breaks]
 
     def _by_name(self, cobs: Iterable[int]) -> list[int]:
@@ -212,7 +212,7 @@ class _Watch:
     # --- generations
 
     def _is_behind(self, cob: int) -> bool:
-        return bool(self._behind) and _host_of(self._names[cob]) in self._behind
+        return bool(self._behind) and host_of(self._names[cob]) in self._behind
 
     def _graph_of(self, cob: int) -> PromiseGraph:
         """Return the graph that an object follows now."""
@@ -241,7 +241,7 @@ class _Watch:
         switched = frozenset(hosts)
         for cob in self._by_name(self._running):
             name = self._names[cob]
-            if _host_of(name) in switched:
+            if host_of(name) in switched:
                 self._broken("P4", f"{name} is in transition and its host switches")
         self._behind -= switched
         self._switched |= switched
@@ -258,7 +258,7 @@ class _Watch:
         if not is_behind:
             self._broken("P4", f"{name} moves after its host has switched")
         for on, _ in needs:
-            if _host_of(self._names[on]) in self._switched:
+            if host_of(self._names[on]) in self._switched:
                 self._broken("P1", f"{name} needs {self._names[on]}, whose host has switched")
 
     # --- transitions under way
@@ -466,12 +466,12 @@ class _Watch:
         A limit may be shut for as long as a member is in trouble or kept from where it has to be:
         whoever else is in it may wait, and so may all that needs join with that.
         """
-        hosts = {_host_of(self._names[cob]) for cob in hurt}
+        hosts = {host_of(self._names[cob]) for cob in hurt}
         wanted = {cob for wants in self._asked.values() for cob in wants}
         idle = [
             cob
             for cob in wrong
-            if _host_of(self._names[cob]) not in hosts
+            if host_of(self._names[cob]) not in hosts
             and cob not in wanted
             and (self._is_gone(cob) or not self._is_behind(cob))  # else its host was held up
             and self._idle_for_no_reason(cob)
@@ -500,7 +500,7 @@ class _Watch:
     def _may_wait_for_slot(self, cob: int) -> bool:
         """Say whether a slot is out that is not that of the object or its host."""
         name = self._names[cob]
-        return any(unit not in (name, _host_of(name)) for _, unit in self._slots)
+        return any(unit not in (name, host_of(name)) for _, unit in self._slots)
 
     def _is_refused(self) -> bool:
         """Say whether one that asks for nothing was asked in vain, or was when somebody gave up."""
@@ -550,7 +550,7 @@ class _Watch:
         return [
             cob
             for cob in range(len(self._graph.kinds))
-            if self._state[cob] is None or cob in self._hurt or _host_of(self._names[cob]) in lost
+            if self._state[cob] is None or cob in self._hurt or host_of(self._names[cob]) in lost
         ]
 
     def _has_way(self, cob: int) -> bool:
@@ -571,11 +571,3 @@ class _Watch:
             members = self._members(on, state)
             left[on] = left.get(on, members) & members
         return all(left.values())
-
-
-def _host_of(name: str) -> str:
-    return name.partition("/")[0]
-
-
-def _place(found: tuple[int, str]) -> int:
-    return found[0]

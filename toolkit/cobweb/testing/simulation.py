@@ -16,7 +16,6 @@ from typing import Any
 from cobweb.engine import (
     CanaryWritten,
     CheckEnded,
-    CobGaveUp,
     Effect,
     Engine,
     HostReturned,
@@ -26,10 +25,6 @@ from cobweb.engine import (
     Lending,
     LimitPaused,
     LimitResumed,
-    LockGranted,
-    LockRecalled,
-    LockReleased,
-    LockRequested,
     Message,
     Receive,
     Send,
@@ -41,6 +36,7 @@ from cobweb.engine import (
     StateFound,
     TransitionEnded,
 )
+from cobweb.kernel._events import of_effect
 from cobweb.model import CobId, Graph, State, TransitionNeed, host_of
 
 __all__ = [
@@ -420,52 +416,15 @@ def _end_of(start: StartTransition, state: State) -> dict[str, Any]:
 
 
 def public_event(effect: Effect) -> dict[str, Any] | None:
-    """Return the public event of an effect, if it has one."""
+    """Return the public event of an effect as a run tells it, if it does."""
     match effect:
         case StateFound(cob=cob, state=state, reason=reason):
             return {"type": "cob.state", "cob": cob, "state": state, "reason": str(reason)}
-        case LockRequested() | LockGranted() | LockReleased() | LockRecalled():
-            kind = _LOCK_EVENTS[type(effect)]
-            return {"type": kind, "cob": effect.cob, "holder": effect.holder, "state": effect.state}
         case StartTransition(cob=cob, transition=step, locks=locks):
             pairs = [{"cob": on, "state": state} for on, state in locks]
             start = {"cob": cob, "from": step.source, "to": step.dest, "locks": pairs}
             return {"type": "transition.start", **start}
-        case CobGaveUp(cob=cob):
-            return {"type": "cob.gave_up", "cob": cob}
-        case _:
-            return _event_of_many(effect)
-
-
-def _event_of_many(effect: _OfMany) -> dict[str, Any] | None:
-    """Return the public event of an effect on more than one object."""
-    match effect:
-        case LimitPaused(limit=limit, units=units, pause_s=pause_s):
-            return {"type": "limit.pause", "limit": limit, "units": list(units), "seconds": pause_s}
-        case SlotTaken(limit=limit, unit=unit):
-            return {"type": "slot.take", "limit": limit, "unit": unit}
-        case SlotReturned(limit=limit, unit=unit):
-            return {"type": "slot.return", "limit": limit, "unit": unit}
         case HostsSwitched(hosts=hosts):
             return {"type": "generation.switch", "hosts": list(hosts)}
-        case StartCheck() | Send() | CanaryWritten() | Served():
-            return None
-
-
-_OfMany = (
-    LimitPaused
-    | SlotTaken
-    | SlotReturned
-    | HostsSwitched
-    | StartCheck
-    | Send
-    | CanaryWritten
-    | Served
-)
-
-_LOCK_EVENTS = {
-    LockRequested: "lock.request",
-    LockGranted: "lock.grant",
-    LockReleased: "lock.release",
-    LockRecalled: "lock.recall",
-}
+        case _:
+            return next(({"type": kind, **data} for kind, data in of_effect(effect)), None)

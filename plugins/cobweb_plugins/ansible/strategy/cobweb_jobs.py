@@ -193,6 +193,7 @@ class Jobs:
         report = self._tqm.collector.end(
             ok=ok,
             check=message.get("check", False),
+            asks=message.get("asks", False),
             facts=self._said(),
             finds=finds,
             recorded=message.get("cob", {}).get("recorded"),

@@ -34,7 +34,6 @@ from cobweb.operations.context._known_states import (
 from cobweb.operations.context._removal import (
     Removal,
     gone_of,
-    is_chosen,
     old_needs,
     removal_of,
     retyped,
@@ -336,7 +335,7 @@ class ExecutionContext(Context):
             if other.cob == end.cob and other.chain[0].kind is WaitKind.UNSWITCHED:
                 return replace(wait, chain=(*wait.chain[:-1], *other.chain))
         more = next((it.chain for it in first if it.cob == on), None)
-        is_elsewhere = on is not None and not is_chosen(self.desired, host_of(on))
+        is_elsewhere = on is not None and not self.desired.chooses(host_of(on))
         if more is None and on is not None and end.kind is WaitKind.UNSWITCHED and is_elsewhere:
             more = (Blocked(cob=on, kind=WaitKind.EXCLUDED),)
         return wait if more is None else replace(wait, chain=(*wait.chain, *more))
@@ -500,7 +499,7 @@ def _switching(  # noqa: PLR0913  # the two sides, and what is asked of them
 def _late(desired: Desired, store: Store, before: KnownStates) -> Mapping[CobId, bool]:
     """Return of each changed object whether its host may switch late, or not at all."""
     limited = limited_hosts(desired, store, before)
-    elsewhere = {c for c in before.changed if desired.only and not is_chosen(desired, host_of(c))}
+    elsewhere = {c for c in before.changed if desired.only and not desired.chooses(host_of(c))}
     return {cob: host_of(cob) in limited or cob in elsewhere for cob in before.changed}
 
 
@@ -512,7 +511,7 @@ def _based(
     changed = {
         cob
         for cob in before.changed
-        if cob in base and (host_of(cob) in waiting or not is_chosen(desired, host_of(cob)))
+        if cob in base and (host_of(cob) in waiting or not desired.chooses(host_of(cob)))
     }
     return {cob: base[cob] for cob in sorted(removal.removed | changed)}
 
@@ -527,7 +526,7 @@ def _changeover(  # noqa: PLR0913, PLR0917  # the two sides, and what lies betwe
     refresh: Refresh,
 ) -> Changeover | None:
     """Return what the engine has to know of hosts that have not switched; None where all have."""
-    left = {it for it in before.added if desired.only and not is_chosen(desired, host_of(it))}
+    left = {it for it in before.added if desired.only and not desired.chooses(host_of(it))}
     if not waiting and not past.contents and not left:
         return None
     base, goal = removal.graph.cobs, desired.graph.cobs
@@ -560,9 +559,7 @@ def _movable(desired: Desired, removal: Removal) -> frozenset[CobId]:
     """Return what may be moved: nothing is removed while something elsewhere must be before."""
     held = removal.held(removal.elsewhere) if removal.elsewhere else {}
     removed = {
-        cob
-        for cob in removal.removed
-        if host_of(cob) not in held and is_chosen(desired, host_of(cob))
+        cob for cob in removal.removed if host_of(cob) not in held and desired.chooses(host_of(cob))
     }
     asked = removal.graph.cobs.keys() - desired.graph.cobs.keys() - removal.removed
     return desired.movable - removal.removed | removed | asked

@@ -70,6 +70,10 @@ class Desired:
         """Whether all of the site is to come about."""
         return self.limit is None and self.only is None
 
+    def chooses(self, host: str) -> bool:
+        """Say whether a limit of the run, if it has one, selects a host."""
+        return self.is_whole or host in self.chosen
+
     @property
     def movable(self) -> frozenset[CobId]:
         """The objects that may be moved: what is moved on demand only where it is asked for."""
@@ -94,11 +98,6 @@ class Exceptions:
     new_canary: bool = False
     only: frozenset[CobId] = frozenset()
     renew: frozenset[CobId] = frozenset()
-
-    @property
-    def names(self) -> bool:
-        """Whether they name objects."""
-        return bool(self.only or self.renew)
 
     def bounded(self, graph: Graph) -> Graph:
         """Return a graph with these bounds; UsageError for a name that none of its limits has."""

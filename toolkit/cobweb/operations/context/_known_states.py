@@ -218,7 +218,8 @@ def limited_hosts(desired: Desired, store: Store, before: KnownStates) -> frozen
         return frozenset()
     budgets, past = list(desired.graph.budgets), Generations(store, desired.roots)
     for generation in sorted({past.active.get(host_of(cob), 0) for cob in before.changed}):
-        if past.has_limits(generation) and (found := past.find(generation)) is not None:
+        site = past.site(generation)
+        if site and site.has_limits and (found := past.find(generation)):
             budgets += found[1].budgets
     return frozenset(host_of(cob) for it in budgets for unit in it.units for cob in unit.members)
 

@@ -6,9 +6,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cobweb._clock import wall_clock
 from cobweb._text import did_you_mean
@@ -20,7 +20,13 @@ from cobweb.model import CobId, State
 from cobweb.operations.context._desired import Desired, Exceptions
 from cobweb.operations.context._known_states import Refresh
 from cobweb.plugin import Executor, ExecutorSetting, Plugins, SiteMark
+from cobweb.site import Site
 from cobweb.store import RunInfo, RunRecord, Store
+
+T = TypeVar("T")
+
+Where = Desired | Site
+"""The hosts that an executor works on: what is desired of a site, or all of it."""
 
 DEFAULT_PARALLEL = 10
 DEFAULT_TIMEOUT_S = 600.0
@@ -128,9 +134,8 @@ def told_if_broken(store: Store, info: RunInfo) -> Iterator[None]:
         yield
     except Exception as error:
         code = error.exit_code if isinstance(error, CobwebError) else Ending.FAILED.exit_code
-        ending = str(Ending.FAILED)
         with suppress(StoreError, LockedError):
-            store.end_run(RunRecord(info=info, result=ending, exit_code=code, ended=wall_clock()))
+            store.end_run(replace(end_of(info, Ending.FAILED, {}), exit_code=code))
         raise
 
 
@@ -138,7 +143,7 @@ def told_if_broken(store: Store, info: RunInfo) -> Iterator[None]:
 def open_executor(
     plugins: Plugins,
     orders: Orders,
-    desired: Desired,
+    where: Where,
     expected: Mapping[CobId, State] | None = None,
     mark: SiteMark | None = None,
 ) -> Iterator[tuple[Executor, ExecutorSetting]]:
@@ -147,19 +152,18 @@ def open_executor(
     `expected` is the state in which each object most likely is: what a simulated check finds.
     `mark` is the site's in a run that may change hosts.
     """
-    executor = _make_executor(plugins, orders.executor)
-    defaults = expected or {cob: it.type.remove for cob, it in desired.graph.cobs.items()}
+    executor = plugin_of(plugins.executors, orders.executor, "there is no executor")()
     with private_folder() as work_dir:
         setting = ExecutorSetting(
-            hosts=desired.hosts,
-            groups=desired.groups,
-            site_dir=desired.dir,
+            hosts=where.hosts,
+            groups=where.groups,
+            site_dir=where.dir,
             work_dir=work_dir,
             parallel=orders.parallel,
             timeout_s=orders.timeout_s,
             seed=orders.seed,
             verbosity=orders.verbosity,
-            options={"defaults": defaults, **orders.options},
+            options={"defaults": expected or {}, **orders.options},
             mark=mark,
         )
         try:
@@ -183,9 +187,10 @@ def private_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make_executor(plugins: Plugins, name: str) -> Executor:
-    if name not in plugins.executors:
-        known = ", ".join(sorted(plugins.executors)) or "none"
-        hint = did_you_mean(name, plugins.executors, otherwise=f"there are: {known}")
-        raise UsageError(f"there is no executor {name!r}", hint=hint)
-    return plugins.executors[name]()
+def plugin_of(known: Mapping[str, T], name: str, lack: str) -> T:
+    """Return what plugins have under a name; UsageError for one that there is not, with `lack`."""
+    if name not in known:
+        there_are = f"there are: {', '.join(sorted(known))}" if known else "no plugin has any"
+        hint = did_you_mean(name, known, otherwise=there_are)
+        raise UsageError(f"{lack} {name!r}", hint=hint)
+    return known[name]

@@ -94,9 +94,7 @@ def gone_of(
     if desired.limit is not None and everywhere:
         known = desired.whole().contents
     return frozenset(
-        cob
-        for cob in records
-        if cob not in known and (everywhere or is_chosen(desired, host_of(cob)))
+        cob for cob in records if cob not in known and (everywhere or desired.chooses(host_of(cob)))
     )
 
 
@@ -110,9 +108,10 @@ def retyped(
     past = Generations(store, desired.roots)
     found: dict[CobId, tuple[str, str]] = {}
     for cob in sorted(changed & desired.movable):
-        then, now = past.type_of(cob), desired.graph.cobs[cob].type.name
-        if then not in (None, now):
-            found[cob] = (str(then), now)
+        site, now = past.site(past.active.get(host_of(cob), 0)), desired.graph.cobs[cob].type.name
+        then = site.type_names.get(cob, now) if site else now
+        if then != now:
+            found[cob] = (then, now)
     return found
 
 
@@ -135,11 +134,6 @@ def union_of(old: Graph, new: Graph) -> Graph:
         limits=merged_limits(new.limits, old.limits, cobs.keys()),
         budgets=merged_budgets(new.budgets, old.budgets, cobs.keys()),
     )
-
-
-def is_chosen(desired: Desired, host: str) -> bool:
-    """Say whether a limit of the run, if it has one, selects a host."""
-    return desired.is_whole or host in desired.chosen
 
 
 def removal_of(
@@ -173,7 +167,7 @@ def removal_of(
         graph=graph,
         removed=removed,
         undefined=frozenset(gone - removed),
-        elsewhere=frozenset(cob for cob in gone if not is_chosen(desired, host_of(cob))),
+        elsewhere=frozenset(cob for cob in gone if not desired.chooses(host_of(cob))),
         order=order,
         hosts=dict(_other_hosts(hosts, desired, counted_variables(old, desired.graph))),
     )

@@ -46,7 +46,6 @@ class Secrets:
         self._present = cache(present)
         self._hosts = hosts
         self._cobs = cobs or {}
-        self._types: dict[int, tuple[CobType, CobType, tuple[str, ...]]] = {}
 
     def spec(self, cob: Cob) -> tuple[Mapping[str, Any], tuple[str, ...]]:
         """Return the spec of an object with its secrets back, and the places of those gone.
@@ -67,13 +66,10 @@ class Secrets:
         """
         if not kind.shared:
             return kind, ()
-        if id(kind) not in self._types:
-            kinds = (it.type for it in self._cobs.values())
-            now = next((it for it in kinds if it.name == kind.name), None)
-            shared, missing = self._revealed(kind.shared, None if now is None else now.shared)
-            made = kind if shared is kind.shared else replace(kind, shared=shared)
-            self._types[id(kind)] = kind, made, missing  # `kind` stays, and so does its id
-        _, made, missing = self._types[id(kind)]
+        kinds = (it.type for it in self._cobs.values())
+        now = next((it for it in kinds if it.name == kind.name), None)
+        shared, missing = self._revealed(kind.shared, None if now is None else now.shared)
+        made = kind if shared is kind.shared else replace(kind, shared=shared)
         return made, missing
 
     def host(self, host: Host) -> tuple[Host, tuple[str, ...]]:
@@ -96,6 +92,7 @@ class Secrets:
         and has.
         """
         found = {name: self.host(it) for name, it in hosts.items()}
+        graph = with_types(graph, lambda kind: self.type(kind)[0])
         cobs = {
             cob: self._cob(it, () if it.host in self._hosts else found[it.host][1])
             for cob, it in graph.cobs.items()
@@ -108,8 +105,6 @@ class Secrets:
         return reveal(value, self._present(), instead)
 
     def _cob(self, cob: Cob, lost: Sequence[str]) -> Cob:
-        kind, _ = self.type(cob.type)
-        cob = cob if kind is cob.type else replace(cob, type=kind)
         spec, missing = self.spec(cob)
         counted = f"{INPUTS}." if cob.type.input_globs() else None
         names = [
@@ -122,7 +117,8 @@ class Secrets:
         if cob.id not in self._cobs:  # what the site has is not to be forgotten
             way_out += f", or take the object away by hand and `cobweb forget {cob.id}`"
         message = f"the vaulted value of {', '.join(names)} is not in the site any more"
-        return replace(cob, type=_failing(cob.type, f"{message} ({way_out})"))
+        failing = Missing(message=f"{message} ({way_out})")
+        return replace(cob, type=_with_actions(cob.type, lambda _action: failing))
 
 
 class KeptWork:
@@ -143,13 +139,12 @@ class KeptWork:
         *,
         types: Mapping[str, CobType] = MappingProxyType({}),
     ) -> None:
-        self._store = store
         self._types = types
         self._paths = Paths(roots)
         self._python_types = python_types
         self._folder = folder
         self._now = cache(self._read)
-        self._copies: dict[str, bytes | None] = {}
+        self._stored = cache(store.file)
         self._restored: dict[tuple[tuple[str, str], ...], Paths] = {}
 
     def graph(self, graph: Graph, files: KeptFiles) -> Graph:
@@ -165,14 +160,8 @@ class KeptWork:
         if present.check == kind.check and present != kind and has_only_more(kind, present):
             same = present.shared == kind.shared
             return present if same else replace(present, shared=kind.shared)
-        check = self._action(kind.check, kind, files)
-        steps = tuple(
-            replace(step, action=self._action(step.action, kind, files))
-            for step in kind.transitions
-        )
-        if check == kind.check and steps == kind.transitions:
-            return kind
-        return replace(kind, check=check, transitions=steps)
+        made = _with_actions(kind, lambda action: self._action(action, kind, files))
+        return kind if made == kind else made
 
     def _action(self, action: Action, kind: CobType, files: KeptFiles) -> Action:
         match action:
@@ -217,11 +206,8 @@ class KeptWork:
 
     def _copy(self, name: str, files: KeptFiles) -> bytes | None:
         """Return a file as it was, from the site where that still has it."""
-        digest = files.digests[name]
-        if digest not in self._copies:
-            now, data = self._now(name)
-            self._copies[digest] = data if now == digest else self._store.file(digest)
-        return self._copies[digest]
+        now, data = self._now(name)
+        return data if now == files.digests[name] else self._stored(files.digests[name])
 
     def _restore(self, files: KeptFiles) -> Paths:
         """Write the files of a generation once, beside each other as they were; return where."""
@@ -278,8 +264,7 @@ def _write(path: Path, data: bytes) -> None:
         raise ExecutorError(message, hint="make room, or set TMPDIR") from error
 
 
-def _failing(kind: CobType, message: str) -> CobType:
-    """Return a type whose every action fails."""
-    missing = Missing(message=message)
-    steps = tuple(replace(step, action=missing) for step in kind.transitions)
-    return replace(kind, check=missing, transitions=steps)
+def _with_actions(kind: CobType, made_of: Callable[[Action], Action]) -> CobType:
+    """Return a type with what is made of each of its actions."""
+    steps = tuple(replace(step, action=made_of(step.action)) for step in kind.transitions)
+    return replace(kind, check=made_of(kind.check), transitions=steps)

@@ -24,7 +24,6 @@ from cobweb.model import UNKNOWN, Cob, CobId, Graph, Host, Outcome, Report, Resu
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._generations import Generations
 from cobweb.operations.context._known_states import is_another, is_certain
-from cobweb.operations.context._removal import is_chosen
 from cobweb.operations.context._renames import first_names
 from cobweb.operations.context._stored_work import KeptWork, Secrets
 from cobweb.store import CobRecord, Store
@@ -168,7 +167,7 @@ def drift_check_of(
     """
     records = store.states()
     every = desired.graph.cobs.keys() | records.keys()
-    chosen = sorted(cob for cob in every if is_chosen(desired, host_of(cob)))
+    chosen = sorted(cob for cob in every if desired.chooses(host_of(cob)))
     cobs = desired.graph.cobs
     looked_at = [c for c in chosen if not (ignores(c) or (c in cobs and cobs[c].type.on_demand))]
     results = store.results()

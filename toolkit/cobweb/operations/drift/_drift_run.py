@@ -1,13 +1,9 @@
-"""Checks alone: the run behind `cobweb drift`, and questions to hosts.
-
-The run makes every check once; what was found goes to the journal and to events. A question belongs
-to no object, and nothing is written of it.
-"""
+"""The run behind `cobweb drift`: every check once; what is found goes to journal and events."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -107,29 +103,6 @@ def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as whi
     store.end_run(end_of(info, result.ending, result.counts))
     never = () if info.generation or look.subjects else (_NEVER,)
     return replace(result, notices=(*never, *publisher.notices))
-
-
-def ask_hosts(
-    desired: Desired, plugins: Plugins, store: Store, orders: Orders, jobs: Iterable[Job]
-) -> Mapping[int, Report]:
-    """Carry out checks on hosts of the site, and return what they report, by the jobs' numbers.
-
-    A host is reached with what earlier runs have handed back of it; nothing is written. One that
-    the site does not have is unreachable.
-    """
-    results, reports = store.results(), dict[int, Report]()
-    with open_executor(plugins, orders, desired) as (executor, setting):
-        dispatcher = Dispatcher(executor, setting, python_types=plugins.python_types)
-        for job in jobs:
-            if job.host in desired.hosts:
-                dispatcher.add(finished(job, {}, results)[0])
-            else:
-                said, lost = f"the site has no host {job.host}", Outcome.UNREACHABLE
-                reports[job.number] = Report(number=job.number, outcome=lost, message=said)
-        while not dispatcher.idle():
-            dispatcher.submit(dispatcher.take())
-            reports |= {job.number: report for job, report in dispatcher.wait(HEARTBEAT_S)}
-    return reports
 
 
 class _DriftRun:

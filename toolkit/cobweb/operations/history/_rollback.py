@@ -158,13 +158,17 @@ def _with_secrets(graph: Graph, secrets: Secrets) -> tuple[Graph, list[str]]:
     """Return the objects with their secrets back, and the places of those that are gone."""
     places: list[str] = []
     lost: set[str] = set()
+
+    def revealed(kind: CobType) -> CobType:
+        made, gone = secrets.type(kind)
+        lost.update(f"type {kind.name}: shared.{place}" for place in gone)
+        return made
+
+    graph = with_types(graph, revealed)
     cobs = {}
     for cob, it in graph.cobs.items():
         spec, missing = secrets.spec(it)
-        kind, gone = secrets.type(it.type)
-        lost |= {f"type {kind.name}: shared.{place}" for place in gone}
-        same = spec is it.spec and kind is it.type
-        cobs[cob] = it if same else replace(it, spec=spec, type=kind)
+        cobs[cob] = it if spec is it.spec else replace(it, spec=spec)
         places += [f"{cob}.spec.{place}" for place in missing]
     return replace(graph, cobs=cobs), [*places, *sorted(lost)]
 

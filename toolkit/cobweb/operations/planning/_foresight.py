@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from cobweb.engine import Changeover, Lending, Proof, Trouble, analyse, misfits
@@ -47,12 +48,9 @@ _MISFIT_HINTS = {
 def told_stuck(stuck: Sequence[Wait], context: ExecutionContext | None = None) -> StuckError:
     """Return the error that tells who would wait for ever, with the chains of a few, and why."""
     error = StuckError(stuck)
-    for proof in () if context is None else context.proofs()[:_SHOWN]:
-        for line in proof_lines(proof):
-            error.add_note(line)
-    for wait in stuck[:_SHOWN]:
-        for line in chain_lines(wait):
-            error.add_note(line)
+    proofs = () if context is None else context.proofs()[:_SHOWN]
+    for line in chain(*map(proof_lines, proofs), *map(chain_lines, stuck[:_SHOWN])):
+        error.add_note(line)
     return error
 
 

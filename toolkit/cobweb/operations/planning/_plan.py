@@ -12,7 +12,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import chain, islice, zip_longest
-from types import MappingProxyType
 from typing import Any
 
 from cobweb._foreign_json import json_of
@@ -29,12 +28,12 @@ from cobweb.generation import (
     spec_diff,
     tree_difference,
 )
-from cobweb.kernel._result import Wait, chain_data, stuck_waits
+from cobweb.kernel._result import chain_data, stuck_waits
 from cobweb.model import Cob, CobId, Decision, fill_in, host_of
 from cobweb.operations.context._context import ExecutionContext
 from cobweb.operations.context._known_states import KnownStates, Refresh
 from cobweb.operations.drift._drift_check import Left, why_doubtful
-from cobweb.operations.planning._prediction import LimitUse
+from cobweb.operations.planning._prediction import Forecast
 from cobweb.operations.planning._refusals import Refusal
 from cobweb.plugin import PlannedStep, Stages
 from cobweb.store import CobRecord
@@ -97,22 +96,19 @@ class Unsettled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What `apply` would do now.
+class Plan(Forecast):
+    """What `apply` would do now: a forecast, with what it is for and of whom it speaks.
 
     `site` is the digest of the evaluated site, `base` that of the journal's beliefs, `run` the last
     run that the journal knew of and `generation` its current generation. `checks` are
     objects whose state would be found first; the steps after that are predicted. `uncertain` are
     those of them whose state the journal has lost: what they need is only known after the check.
     `unsettled` are all that is not where it should be, or may not be, but for the changes.
-    `switches` are the hosts that would go over from another generation, those that do so together
-    in one group, in order, `limits` those that something would wait for. `old_content` are pairs of
-    an object and one whose old content serves it. `planner` is who made the stages. `budgets` are
-    other bounds than the site's, by name, `only` the objects that it is for (none: all), `renew`
-    those that are taken for changed, `given_up` hosts that are left alone. With `refusals` it is
-    not begun. `decisions` are the revisions of sections that the site was evaluated with, `decided`
-    what these have that the current generation was not made from, `released` the objects that go
-    out or away because they were decided to.
+    `planner` is who made the stages. `budgets` are other bounds than the site's, by name, `only`
+    the objects that it is for (none: all), `renew` those that are taken for changed, `given_up`
+    hosts that are left alone. With `refusals` it is not begun. `decisions` are the revisions of
+    sections that the site was evaluated with, `decided` what these have that the current generation
+    was not made from, `released` the objects that go out or away because they were decided to.
     """
 
     site: str
@@ -122,18 +118,11 @@ class Plan:
     changes: tuple[Change, ...]
     checks: tuple[CobId, ...]
     stages: Stages
-    waits: tuple[Wait, ...]
-    down_s: Mapping[CobId, float] = field(default_factory=dict)
-    restarts: tuple[CobId, ...] = ()
-    limits: tuple[LimitUse, ...] = ()
-    old_content: tuple[tuple[CobId, CobId], ...] = ()
     proofs: tuple[str, ...] = ()
-    seconds: float = 0.0
     limit: str | None = None
     refresh: Refresh = Refresh.CHANGED
     uncertain: tuple[CobId, ...] = ()
     unsettled: tuple[Unsettled, ...] = ()
-    switches: tuple[tuple[str, ...], ...] = ()
     planner: str = DEFAULT_PLANNER
     budgets: Mapping[str, int] = field(default_factory=dict)
     only: tuple[CobId, ...] = ()
@@ -148,11 +137,6 @@ class Plan:
     def converges(self) -> bool:
         """Say whether all gets where it should, as far as order is concerned (P9)."""
         return not stuck_waits(self.waits)
-
-    @property
-    def goes_out(self) -> frozenset[CobId]:
-        """All that leaves serving, or is restarted in place."""
-        return frozenset(self.down_s) | frozenset(self.restarts)
 
     @property
     def makespan(self) -> dict[str, float]:
@@ -383,26 +367,23 @@ def plan_text(plan: Plan) -> str:
     return "".join(indented({**data, "seal": digest(data)}, indent=1, ascii_only=True)) + "\n"
 
 
-def changes_of(  # noqa: PLR0913  # what is wanted, known and found, from six sides
-    before: KnownStates,
-    records: Mapping[CobId, CobRecord],
-    removed: Iterable[CobId] = (),
-    retyped: Mapping[CobId, tuple[str, str]] = MappingProxyType({}),
-    trees: TreeComparison | None = None,
-    *,
-    names: Mapping[CobId, CobId] = MappingProxyType({}),
+def changes_of(
+    context: ExecutionContext,
+    movable: AbstractSet[CobId],
+    names: Mapping[CobId, CobId],
+    trees: TreeComparison,
 ) -> tuple[Change, ...]:
-    """Return what differs between the site and what the journal knows, by id.
+    """Return what differs, of what may be moved or is removed, from what the journal knows, by id.
 
-    `retyped` are changed objects that have another type now: (then, now). `trees` finds the files
-    that differ in file trees. `names` are new names by old ones.
+    `names` are new names by old ones. `trees` finds the files that differ in file trees.
     """
+    before, retyped = context.before, context.retyped
+    leaving = (cob for cob in context.removal.gone if host_of(cob) not in context.given_up)
     was = {new: old for old, new in names.items()}
     short = {cob: before.contents[cob][:_CONTENT_DIGITS] for cob in before.added | before.changed}
     found = [Change(cob=cob, kind="added", content=short[cob]) for cob in before.added]
-    found += [Change(cob=cob, kind="removed") for cob in removed if cob not in retyped]
     for cob in before.changed:
-        lines, files = _differences(before, records[cob], trees)
+        lines, files = _differences(before, context.records[cob], trees)
         if cob in retyped:
             then, now = retyped[cob]
             lines = (f"-type: {then}", f"+type: {now}", *lines)
@@ -410,6 +391,8 @@ def changes_of(  # noqa: PLR0913  # what is wanted, known and found, from six si
         found.append(replace(change, was=was.get(cob)))
     only = was.keys() - before.changed
     found += [Change(cob=cob, kind="renamed", was=was[cob]) for cob in only]
+    found = [change for change in found if change.cob in movable]
+    found += [Change(cob=cob, kind="removed") for cob in leaving if cob not in retyped]
     return tuple(sorted(found, key=lambda change: change.cob))
 
 
@@ -451,7 +434,7 @@ def _unsettled(
 
 
 def _differences(
-    before: KnownStates, record: CobRecord, trees: TreeComparison | None
+    before: KnownStates, record: CobRecord, trees: TreeComparison
 ) -> tuple[tuple[str, ...], tuple[FileDifference, ...]]:
     """Return the lines and the files that differ between what was applied and what is wanted.
 
@@ -459,5 +442,4 @@ def _differences(
     """
     applied = record.applied or {}
     spec: Mapping[str, Any] = fill_in(before.specs[record.cob], before.results)[0]
-    files = trees.files(changed_trees(applied, spec)) if trees else ()
-    return spec_diff(applied, spec), files
+    return spec_diff(applied, spec), trees.files(changed_trees(applied, spec))

@@ -59,8 +59,8 @@ class LimitUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """What a run would do: `steps` by start time, `waits` where it would not get through.
+class Forecast:
+    """What a run would do besides its steps: `waits` where it would not get through.
 
     `down_s` is how long each object would be out that goes out, `restarts` are those that are
     restarted in place, `switches` the groups of hosts that would switch together, in order,
@@ -69,15 +69,26 @@ class Prediction:
     one would be a circle, which a limit makes.
     """
 
-    steps: tuple[PlannedStep, ...]
     waits: tuple[Wait, ...]
-    down_s: Mapping[CobId, float]
-    seconds: float
+    down_s: Mapping[CobId, float] = field(default_factory=dict)
+    seconds: float = 0.0
     switches: tuple[tuple[str, ...], ...] = ()
     restarts: tuple[CobId, ...] = ()
     limits: tuple[LimitUse, ...] = ()
-    looked_ahead: bool = False
     old_content: tuple[tuple[CobId, CobId], ...] = ()
+
+    @property
+    def goes_out(self) -> frozenset[CobId]:
+        """All that leaves serving, or is restarted in place."""
+        return frozenset(self.down_s) | frozenset(self.restarts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction(Forecast):
+    """What a run would do: a forecast, with `steps` by start time."""
+
+    steps: tuple[PlannedStep, ...]
+    looked_ahead: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -89,11 +100,6 @@ class Prediction:
     def cost(self) -> tuple[int, int, int]:
         """How many objects would not get through, how many go out, how many steps it takes."""
         return len(self.waits), len(self.goes_out), len(self.steps)
-
-    @property
-    def goes_out(self) -> frozenset[CobId]:
-        """All that leaves serving, or is restarted."""
-        return frozenset(self.down_s) | frozenset(self.restarts)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -157,8 +163,6 @@ class _Rooms:
     makes no more chains than a limit has rooms, whatever is checked between the return of a slot
     and its next lending. A percentage bounds all units, besides those of each domain.
     """
-
-    __slots__ = ("_are_counted", "_domains", "_engine", "_free", "_lent", "_stays")
 
     def __init__(self, context: ExecutionContext, engine: Engine) -> None:
         self._engine = engine

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from dataclasses import fields
 from functools import cache
 
-from cobweb.errors import UsageError
 from cobweb.kernel._result import stuck_waits
 from cobweb.model import CobId, Decision, host_of
 from cobweb.operations.context._context import ExecutionContext, context_of
 from cobweb.operations.context._desired import Desired, Exceptions
 from cobweb.operations.context._known_states import Refresh
 from cobweb.operations.context._narrowed import narrowed
-from cobweb.operations.context._orders import Orders
+from cobweb.operations.context._orders import Orders, plugin_of
 from cobweb.operations.context._renames import pending_renames, with_renames
 from cobweb.operations.drift._drift_check import drifted_of
 from cobweb.operations.history._collection import sound_generation
@@ -27,7 +27,7 @@ from cobweb.operations.planning._plan import (
     changes_of,
     unsettled_of,
 )
-from cobweb.operations.planning._prediction import Prediction, predict_best
+from cobweb.operations.planning._prediction import Forecast, Prediction, predict_best
 from cobweb.operations.planning._refusals import refusals_of
 from cobweb.plugin import Planner, Plugins
 from cobweb.store import Store
@@ -52,7 +52,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     order, exceptions = planner_of(plugins, planner), exceptions or Exceptions()
     names, number = pending_renames(desired, store), next_generation(store, desired)
     store = with_renames(store, names, number)
-    if exceptions.names:
+    if exceptions.only or exceptions.renew:
         desired = narrowed(desired, store, store.states(), exceptions)
     orders = Orders(refresh=refresh, exceptions=exceptions)
     context = context_of(desired, store, orders, generation=number)
@@ -60,26 +60,19 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     prediction = at_rest(context) or predict_best(context)[1]
     drifted = drifted_of(store, context.records.values(), desired.graph)
     trees = TreeComparison(archives_of(context.desired, store))
-    changes = _changes(context, names, movable, trees)
+    changes = changes_of(context, movable, names, trees)
     return Plan(
         site=desired.evaluated.digest,
         base=base_digest(context.believed),
         generation=store.current_generation_id(),
         run=last.info.id if (last := store.last_run()) else "",
         changes=changes,
-        switches=prediction.switches,
         checks=_checks(context, movable),
         unsettled=tuple(unsettled_of(context, movable, drifted, trees)),
         uncertain=_uncertain(context, movable),
         stages=order.stages(context.graph, prediction.steps),
         planner=planner,
-        waits=prediction.waits,
         proofs=_proofs(context, prediction),
-        down_s=prediction.down_s,
-        restarts=prediction.restarts,
-        limits=prediction.limits,
-        old_content=prediction.old_content,
-        seconds=prediction.seconds,
         limit=desired.limit,
         refresh=refresh,
         budgets=exceptions.budgets,
@@ -89,6 +82,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
         refusals=refusals_of(
             desired, store, context.believed, max_removals=max_removals, deletes=deletes
         ),
+        **{it.name: getattr(prediction, it.name) for it in fields(Forecast)},
         decisions=desired.decisions,
         decided=tuple(_decided(desired, store)),
         released=_released(desired, prediction, changes),
@@ -105,23 +99,6 @@ def _uncertain(context: ExecutionContext, movable: AbstractSet[CobId]) -> tuple[
     """Return the objects whose state is lost, those that are removed or changed among them."""
     based = context.past.contents.keys() & (movable | context.removed)
     return tuple(sorted((movable & context.before.uncertain) | (based & context.past.uncertain)))
-
-
-def _changes(
-    context: ExecutionContext,
-    names: Mapping[CobId, CobId],
-    movable: AbstractSet[CobId],
-    trees: TreeComparison,
-) -> tuple[Change, ...]:
-    """Return what differs, of what may be moved or is removed."""
-    gone, others = context.removal.gone, context.retyped
-    found = changes_of(context.before, context.records, gone, others, trees, names=names)
-    return tuple(
-        change
-        for change in found
-        if change.cob in movable
-        or (change.kind == "removed" and host_of(change.cob) not in context.given_up)
-    )
 
 
 def _proofs(context: ExecutionContext, prediction: Prediction) -> tuple[str, ...]:
@@ -198,8 +175,4 @@ def next_generation(store: Store, desired: Desired, *, whole: bool = False) -> i
 
 
 def planner_of(plugins: Plugins, name: str = DEFAULT_PLANNER) -> Planner:
-    if name not in plugins.planners:
-        known = ", ".join(sorted(plugins.planners)) or "none"
-        hint = f"there is {known}; see `cobweb plugins` for what was left out"
-        raise UsageError(f"there is no planner {name} for plans", hint=hint)
-    return plugins.planners[name]
+    return plugin_of(plugins.planners, name, "there is no planner of plans")
