@@ -257,7 +257,8 @@ class Fellows:
         if not self._open:
             return True
         said, heard = self._wire.digests()
-        words = {name: (it.report.said, it.report.heard) for name, it in live.items() if it.report}
+        reports = {name: it.report for name, it in live.items() if it.report}
+        words = {it: (own.said, own.heard) for it, own in reports.items() if own.stage == "work"}
         words[COORDINATOR] = (said, heard)
         return all(
             words[other][1].get(name) == digest

@@ -157,6 +157,7 @@ class Wire:
             if word["kind"] == "hello" and life > known:
                 self._lives[owner] = life
                 self.heard.pop(owner, None)
+                _note(self.heard, owner, word)
             elif life == known:
                 _note(self.heard, owner, word)
 
@@ -178,8 +179,9 @@ class Wire:
 def _note(
     kept: dict[str, dict[tuple[str, str], bytes]], owner: str, word: Mapping[str, Any]
 ) -> None:
-    """Keep the latest word of a pair of objects."""
+    """Keep the latest word of a pair of objects; of greetings, in which life their speaker is."""
     if word.get("kind") == "hello":
+        kept.setdefault(owner, {})["", ""] = str(word["life"]).encode()
         return
     holds = "1" if word["kind"] in ("request", "release") else "0"
     pair = (word["sender"], word["receiver"] + holds)

@@ -74,6 +74,9 @@ _SLICE = 2**16
 _GRACE_S, _LOCAL_GRACE_S = 1.0, 4.0
 """How long a client may take to end after what it was for has ended; on this machine the script."""
 
+_ON_ITS_WAY_S = 0.1
+"""How long what a command has said may take to come, once it is given up."""
+
 _MOST_NOISE = 2**16
 """How many bytes a login may say before the command's marker."""
 
@@ -119,10 +122,13 @@ class SshChannel:
         pairs = zip((process.stdout, process.stderr), streams, strict=True)
         readers = [asyncio.ensure_future(_read(*each)) for each in pairs]
         try:
-            await asyncio.gather(*readers)
+            done, _ = await asyncio.wait(readers, return_when=asyncio.FIRST_EXCEPTION)
+            for each in done:
+                each.result()
             if streams[0].code is None:
                 await process.wait()
         finally:
+            await asyncio.wait(readers, timeout=_ON_ITS_WAY_S)
             for each in readers:
                 each.cancel()
             await asyncio.gather(*readers, return_exceptions=True)

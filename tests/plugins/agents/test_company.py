@@ -165,11 +165,12 @@ def test_a_new_life_goes_on_after_all_of_the_old_one(seed: Path) -> None:
         ({"a": report(said={COORDINATOR: "1"}), "b": report()}, False),
         ({"a": report(said={"z": "1"}), "b": report()}, True),
         ({"a": report(stage="refused"), "b": report()}, True),
+        ({"a": report(stage="refused"), "b": report(said={"a": "1"})}, True),
         ({"a": report(stage="ended"), "b": report()}, False),
         ({"a": report(stage="fetch"), "b": report()}, False),
         ({"a": report(), "b": report(epoch=EPOCH - 1)}, False),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_the_run_is_over_when_all_are_idle_and_have_heard_all(
     seed: Path, reports: Mapping[str, Any], *, rests: bool
