@@ -44,7 +44,7 @@ class ServeSection:
 
 
 class DeciderPoint:
-    """The extension point `decider`, at which plugins add what decides: `cobweb.plugin.Decider`."""
+    """The extension point `decider`, at which plugins add what decides: `deciders.Decider`."""
 
     point: ClassVar[str] = "extension-point"
     name: ClassVar[str] = "decider"

@@ -4,8 +4,6 @@ Each call gets a new instance and copies of what the case has, at a fixed time o
 fixed random seed: so a check sees what it is named for, and nothing that a call before has left.
 """
 
-# the docstrings of checks are claims
-
 from __future__ import annotations
 
 import copy
