@@ -20,7 +20,10 @@ pytestmark = [
 ]
 
 NAMES = ("st1", "st2")
-PROGRAMS = ("corosync", "glusterd", "nft", "nginx", "podman", "crm_resource", "arping", "cron")
+PROGRAMS = (
+    *("corosync", "glusterd", "nft", "nginx", "podman", "crm_resource", "arping", "cron"),
+    *("sge_qmaster", "sge_execd", "qconf", "slurmctld", "slurmd", "scontrol", "munged"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +51,22 @@ def test_an_image_has_programs_that_this_machine_may_be_without(full: Fabric) ->
         assert [Path(path).name for path in found] == list(PROGRAMS)
 
 
-@pytest.mark.parametrize("unit", ["cron", "nginx", "nftables"])
+@pytest.mark.parametrize("unit", ["cron", "munge", "nginx", "nftables"])
 def test_units_of_an_image_start_when_asked_and_not_before(full: Fabric, unit: str) -> None:
     host = full.systemd[0]
     said = shell(full, host, f"systemctl is-active {unit}; systemctl start {unit}; echo $?")
     assert said.split() == ["inactive", "0"]
     said = shell(full, host, f"systemctl is-active {unit}; systemctl stop {unit}; echo $?")
     assert said.split() == ["active", "0"]
+
+
+def test_no_service_of_an_image_starts_at_boot(full: Fabric) -> None:
+    assert shell(full, full.systemd[0], "systemctl is-system-running --wait") == "running"
+    daemons = "sge_qmaster|sge_execd|slurmctld|slurmd|munged|corosync|glusterd|nginx"
+    for host in full.hosts:
+        assert shell(full, host, f"ps -eo comm= | grep -Ex '{daemons}'") == ""
+    said = shell(full, full.systemd[0], "systemctl is-active gridengine-exec gridengine-master")
+    assert set(said.split()) == {"inactive"}
 
 
 def test_an_enabled_unit_starts_at_boot(full: Fabric) -> None:

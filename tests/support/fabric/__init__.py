@@ -6,7 +6,7 @@
     Fabric(folder, plain=0, systemd=2, names=["st1", "st2"], image="deps", disks=2, disk_mb=512)
 
 - A host's root lies over this machine's own: what is installed here is installed there. An `image`
-  puts layers between (Pacemaker, GlusterFS, PostgreSQL, nftables, nginx, podman, cron, ...): `full`
+  puts layers between (Pacemaker, GlusterFS, Grid Engine, Slurm, nginx, podman, cron, ...): `full`
   has them installed, `deps` is bare and has them in /srv/repo, its only apt source. Images are
   built where they are missing, which takes minutes; do it beforehand, outside of a test:
   `python -m tests.support.fabric.images`. `_bake.PACKAGES` says what is in them.

@@ -32,11 +32,15 @@ PACKAGES = (
     "crun",
     "glusterfs-client",
     "glusterfs-server",
+    "gridengine-client",
+    "gridengine-exec",
+    "gridengine-master",
     "iproute2",
     "iptables",
     "iputils-arping",
     "logrotate",
     "lsof",
+    "munge",
     "netavark",
     "nftables",
     "nginx",
@@ -46,6 +50,9 @@ PACKAGES = (
     "postgresql-15",
     "resource-agents",
     "rsync",
+    "slurm-client",
+    "slurmctld",
+    "slurmd",
 )
 """What image `full` has installed, and what is there to be installed on image `deps`."""
 
@@ -56,6 +63,15 @@ REPOSITORY = "/srv/repo"
 _TAKEN_AWAY = ("postgresql", "postgresql-15")
 
 _ALSO_NEEDED = ("e2fsprogs", "git", "psmisc", "python3-apt", "xfsprogs")
+
+# A master of Grid Engine makes its cluster on the host, where its name resolves; here it does not.
+_PRESEED = """\
+gridengine-common shared/gridengineconfig boolean false
+gridengine-master shared/gridengineconfig boolean false
+"""
+
+# Hosts start no units that the layer has enabled; systemd makes ones of enabled scripts at boot.
+_WITHOUT_UNITS = ("gridengine-exec", "gridengine-master")
 
 # Podman keeps images as plain folders, for overlays do not lie on overlays, and does without
 # cgroups of its own: a host's cgroup has no controllers.
@@ -105,12 +121,15 @@ class _Chroot:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def say(self, *argv: str) -> str:
-        """Run a program inside and return what it printed; its errors go to our stderr."""
+    def say(self, *argv: str, told: str = "") -> str:
+        """Run a program inside, `told` on its stdin, and return what it printed.
+
+        Its errors go to our stderr.
+        """
         done = subprocess.run(
             ["chroot", str(self.root), *argv],
             env=_ENVIRONMENT,
-            stdin=subprocess.DEVNULL,
+            input=told,
             stdout=subprocess.PIPE,
             text=True,
             check=False,
@@ -185,6 +204,7 @@ def _bake_deps(system: _Chroot) -> None:
     pulled = set(system.to_install(early)) & late
     if pulled:
         sys.exit(f"what the packages need, needs some of them: {' '.join(sorted(pulled))}")
+    system.say("debconf-set-selections", told=_PRESEED)
     system.apt("install", *early)
     (system.root / "var/lib/man-db/auto-update").unlink(missing_ok=True)  # seconds for each package
     settings = system.root / "etc/containers"
@@ -198,6 +218,8 @@ def _bake_full(system: _Chroot) -> None:
     """Install the packages themselves."""
     _forbid_starts(system)
     system.apt("install", *_missing(system))
+    for script in _WITHOUT_UNITS:
+        system.say("update-rc.d", script, "disable")
     _allow_starts(system)
 
 
