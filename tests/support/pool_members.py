@@ -25,7 +25,10 @@ from cobweb.plugin import data_dir
 __all__ = ["PLAYBOOKS", "dies_at", "end_marked", "in_child", "loaded", "marked", "until"]
 
 PLAYBOOKS = Path(str(data_dir("playbooks")))
-UTILITIES = ("host", "tools", "supervisor", "pool_folder", "pool_member")
+UTILITIES = (
+    *("host", "tools", "supervisor", "pool_folder", "pool_member"),
+    *("gridengine", "slurm"),
+)
 PATIENCE_S = 60.0
 CHANGES = frozenset(
     ["os.rename", "os.mkdir", "os.rmdir", "os.remove", "subprocess.Popen", "os.kill", "fcntl.flock"]
@@ -110,7 +113,7 @@ def _is_marked(process: Path, folder: Path) -> bool:
 
 
 def _load(monkeypatch: pytest.MonkeyPatch, path: str) -> ModuleType:
-    name = f"ansible.module_utils.{Path(path).stem}"
+    name = f"ansible.{Path(path).parent.name}.{Path(path).stem}"
     spec = spec_from_file_location(name, PLAYBOOKS / path)
     assert spec is not None
     assert spec.loader is not None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from cobweb.model import Expansion
     from cobweb.plugin import ExpandContext
+    from cobweb_plugins.pools._decider import Turn
 
 __all__ = ["cobweb_interface"]
 
@@ -113,6 +114,27 @@ class PoolsSection:
         return expand_pools(sections, context)
 
 
+class PoolsDecider:
+    """Decides whose each resource is, by what services answer."""
+
+    point: ClassVar[str] = "decider"
+    name: ClassVar[str] = "pools"
+    every_s: ClassVar[float] = 10.0
+    limit_s: ClassVar[float] = 60.0
+
+    def observe(self, context: Any) -> Mapping[str, Any]:
+        """Ask all services that take part."""
+        from cobweb_plugins.pools._decider import look
+
+        return look(context)
+
+    def decide(self, view: Any, observations: Any, memory: Any, now_s: float) -> Turn:
+        """Decide by what they have answered."""
+        from cobweb_plugins.pools._decider import decided
+
+        return decided(view, observations, memory, now_s)
+
+
 @hookimpl
 def cobweb_register_commands() -> Sequence[click.Command]:
     """Register `pool`."""
@@ -124,10 +146,10 @@ def cobweb_register_commands() -> Sequence[click.Command]:
 
 @hookimpl
 def cobweb_register_extensions() -> Sequence[type[Extension]]:
-    """Register policies and service adapters, and the points that they are at."""
+    """Register policies, service adapters, the points that they are at, and the decider."""
     return [
-        *(PolicyPoint, PriorityPolicy, SharePolicy, AdapterPoint, WhereFilter),
-        *map(_adapter, ("processes", "counter", "spare")),
+        *(PolicyPoint, PriorityPolicy, SharePolicy, AdapterPoint, WhereFilter, PoolsDecider),
+        *map(_adapter, ("processes", "counter", "gridengine", "slurm", "spare")),
     ]
 
 

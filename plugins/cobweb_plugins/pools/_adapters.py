@@ -92,29 +92,51 @@ class FileAdapter:
         self.holds: Sequence[str] = (body["holds"],) if body["holds"] == "*" else body["holds"]
         self.schema: Mapping[str, Any] = body.get("schema", {"additionalProperties": False})
         self._member = body.get("member", {})
+        self._entry = body.get("entry")
         observe = body.get("observe")
         self.observe: Action | None = observe and Tasks(path=str(path.parent / observe["tasks"]))
         self.observe_timeout_s: float | None = observe and observe.get("timeout")
 
     def expand(self, service: AdapterService, members: Sequence[Membership]) -> Expansion:
-        """Return one object for each member, on the host that it is or on the service's own."""
+        """Return the object of each member, and its entry on the service's own host."""
+        cobs: dict[str, Any] = {}
+        for it in members:
+            cobs |= self._objects(service, it)
+        return Expansion(cobs=cobs)
+
+    def _objects(self, service: AdapterService, it: Membership) -> dict[str, Any]:
         on_service = self._member.get("host") == "service"
-        return Expansion(
-            cobs={
-                it.name: {
-                    "type": self._member["type"],
-                    "on": service.host if on_service else it.resource.id,
-                    "spec": {
-                        "service": service.name,
-                        "resource": it.resource.id,
-                        "with": dict(service.settings),
-                    },
-                    "want": it.want,
-                    "needs": [dict(need) for need in it.needs],
-                }
-                for it in members
-            }
+        spec = {
+            "service": service.name,
+            "resource": it.resource.id,
+            "with": dict(service.settings),
+        }
+        member = {
+            "type": self._member["type"],
+            "on": service.host if on_service else it.resource.id,
+            "spec": spec,
+            "want": it.want,
+            "needs": [dict(need) for need in it.needs],
+        }
+        if self._entry is None:
+            return {it.name: member}
+        spec["master"] = service.host
+        entry = {
+            "type": self._entry["type"],
+            "on": service.host,
+            "spec": {**spec, "lost": True} if it.is_lost else spec,
+            "want": "down" if it.want == "down" else "up",
+            "needs": [dict(need) for need in it.needs],
+        }
+        first, name, later = (
+            (entry, it.entry, member)
+            if self._entry["joins"] == "first"
+            else (member, it.name, entry)
         )
+        if not it.is_lost:  # whose own object there is not any more
+            need = {"when": "down -> up", "cob": name, "on": first["on"], "state": "up"}
+            later["needs"].append(need)
+        return {it.name: member, it.entry: entry}
 
     def read(self, _service: AdapterService, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the tasks have handed back; where nobody is asked it is running."""
@@ -205,9 +227,9 @@ def observed_of(answer: Mapping[str, Any], begun_s: float, arrived_s: float) -> 
     """Return what an answer says; ValueError where it is none.
 
     An answer is `{"state", "kpis": [{"name", "value", "properties"}], "members": {ID: {"idle",
-    "jobs", "load"}}}`; all but the state may be missing.
+    "jobs", "load", "state"}}}`; all but the state of the service may be missing.
     """
-    from cobweb_plugins.pools.decision import Kpi, Observed, Seen, ServiceState
+    from cobweb_plugins.pools.decision import Kpi, Observed, Seen, SeenState, ServiceState
 
     try:
         return Observed(
@@ -225,6 +247,7 @@ def observed_of(answer: Mapping[str, Any], begun_s: float, arrived_s: float) -> 
                     idle=bool(it["idle"]),
                     jobs=int(it.get("jobs", 0)),
                     load=_number(it.get("load", 0.0)),
+                    state=SeenState(it.get("state", "up")),
                 )
                 for id_, it in (answer.get("members") or {}).items()
             },
@@ -244,7 +267,9 @@ def setting_problems(adapter: ServiceAdapter, settings: Mapping[str, Any]) -> It
 
 
 def _number(value: Any) -> float:
-    """Return a number; NaN, which no decision trusts, for what is too large to be one."""
+    """Return a number; NaN, which no decision trusts, for what is null or too large to be one."""
+    if value is None:
+        return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r} is no number")
     return float(value) if abs(value) < _LARGEST else math.nan

@@ -171,10 +171,10 @@ def _runs(
 
 def policies_of(plugins: Plugins) -> Mapping[str, Policy]:
     """Return all policies by name; PluginError for one that cannot be made."""
-    return {name: _Guarded(name, it) for name, it in plugins.extensions_at(_POINT).items()}
+    return {name: GuardedPolicy(name, it) for name, it in plugins.extensions_at(_POINT).items()}
 
 
-class _Guarded:
+class GuardedPolicy:
     """A policy of a plugin, whose mistakes are told as its own."""
 
     point: ClassVar[str] = _POINT

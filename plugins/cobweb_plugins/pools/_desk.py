@@ -4,60 +4,32 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from cobweb.errors import CobwebError, ConflictError, ModelError, UsageError
-from cobweb.model import UNKNOWN, CobId, Decisions, Outcome, State, cob_id
-from cobweb.plugin import Answer as Said
+import click
+
+from cobweb.errors import CobwebError, ConflictError, ModelError, RefusedError, UsageError
+from cobweb.model import CobId, Decisions, State, cob_id
 from cobweb.plugin import SiteAccess
-from cobweb_plugins.pools._adapters import POINT, Adapters, observed_of, question
+from cobweb_plugins.pools._adapters import POINT, Adapters
+from cobweb_plugins.pools._answers import Answer, asked
 from cobweb_plugins.pools._commands import policies_of
-from cobweb_plugins.pools._holdings import SERVICES, Book, book_of
+from cobweb_plugins.pools._decider import last_run, objects_of
+from cobweb_plugins.pools._holdings import Book
+from cobweb_plugins.pools._round import NOBODY, Failures, Ground, books_of, with_stopped
 from cobweb_plugins.pools._section import NAME, Layout, adapter_files, layout_of
 
 if TYPE_CHECKING:
-    from cobweb_plugins.pools.decision import Observed, Policy, Pools, Resource, Service, View
-
-_KNOWN = ("down", "draining", "up")
-
-NOBODY = Book(holding=None)
-"""What is decided of a resource of which nothing is."""
+    from cobweb_plugins.pools.decision import Policy, Pools, Resource, Service
 
 
-def now_s() -> float:
-    """Return seconds since the epoch."""
-    return datetime.now(UTC).timestamp()
+MEMORY, _DECIDER = "balance", "decider"
+"""The documents of what rounds by hand, and those of a controller, remember."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a service has answered; where it could not be asked `observed` is None, `said` why."""
-
-    observed: Observed | None = None
-    said: str = ""
-
-    @property
-    def runs(self) -> bool:
-        """Whether the service says that it is running."""
-        return self.observed is not None and self.observed.state == "running"
-
-    @property
-    def state(self) -> str:
-        """The state of the service, which is unknown where it could not be asked."""
-        return str(self.observed.state) if self.observed else UNKNOWN
-
-    def has(self, id_: str) -> bool:
-        """Return whether the service says that it has a resource."""
-        return self.observed is not None and id_ in self.observed.members
-
-    @property
-    def why(self) -> str:
-        """What is wrong with the service, if something is."""
-        return self.said or ("" if self.runs else f"it is {self.state}")
+_INTERRUPTED = 130
+"""The exit code of an apply that was interrupted."""
 
 
 class Desk:
@@ -83,16 +55,7 @@ class Desk:
             layout = layout_of(section, Adapters(extensions, files))
         except ModelError as error:
             raise self.access.placed(error) from error
-        stopped = {
-            key.removeprefix(SERVICES)
-            for key, it in self.decisions.by_key.items()
-            if key.startswith(SERVICES) and it.body.get("stopped")
-        }
-        services = {
-            name: replace(it, registered=it.registered and name not in stopped)
-            for name, it in layout.pools.services.items()
-        }
-        layout.pools = replace(layout.pools, services=services)
+        layout.pools = with_stopped(layout.pools, self.decisions.by_key)
         return layout
 
     @property
@@ -106,6 +69,10 @@ class Desk:
         if self._decisions is None:
             self._decisions = self.access.decisions(NAME)
         return self._decisions
+
+    def registered(self) -> list[str]:
+        """Return the services that take part."""
+        return [name for name, it in self.pools.services.items() if it.registered]
 
     def resource(self, id_: str) -> Resource:
         """Return a resource; UsageError where there is none."""
@@ -130,9 +97,7 @@ class Desk:
     def books(self) -> Mapping[str, Book]:
         """Return what is decided of all resources of which anything is, by id, sorted."""
         if self._books is None:
-            found = sorted(self.decisions.by_key.items())
-            known = self.pools.resources
-            self._books = {key: book_of(it.body) for key, it in found if key in known}
+            self._books = books_of(self.pools, self.decisions.by_key)
         return self._books
 
     def members(self, service: str) -> list[str]:
@@ -168,22 +133,32 @@ class Desk:
         found = self.objects(id_, service)
         return states.get(found[0], "down") if found else "down"
 
-    def view(self) -> View:
+    def ground(self) -> Ground:
         """Return what a round of decisions is made from, besides answers."""
-        from cobweb_plugins.pools.decision import Member, MemberState, View
+        with self.access.site() as site:
+            states = {cob: (str(it.state), it.since) for cob, it in site.history().states().items()}
+            run = last_run(site)
+        books = self.books()
+        return Ground(
+            pools=self.pools,
+            books=books,
+            objects={id_: objects_of(self.layout, id_, book) for id_, book in books.items()},
+            states=states,
+            failures=Failures.of(run["begun"], run["unsettled"]),
+            settings={name: self.layout.settings(name) for name in self.pools.services},
+        )
 
-        states = self.access.states()
-        holdings = {
-            key: it.holding
-            for key, it in self.books().items()
-            if it.holding and it.holding.service in self.pools.services
-        }
-        members = {
-            key: Member(state=MemberState(state if state in _KNOWN else "draining"))
-            for key, it in holdings.items()
-            if (state := self.state(key, it.service, states))
-        }
-        return View(pools=self.pools, holdings=holdings, members=members)
+    def memory(self) -> tuple[Mapping[str, Any], int]:
+        """Return what the last round remembered, by hand or of a controller, and the revision.
+
+        The revision is that of all that is remembered for the section.
+        """
+        with self.access.site() as site:
+            found = site.memory(NAME)
+        bodies = [found.by_key[it].body for it in (_DECIDER, MEMORY) if it in found.by_key]
+        memories = [it["memory"] or {} for it in bodies]
+        last = max(memories, key=lambda it: it.get("now_s", 0.0), default={})
+        return last, found.revision
 
     def policy(self) -> Policy:
         """Return the policy that the site names."""
@@ -216,6 +191,24 @@ class Desk:
             self.decide(before, "; ".join(sorted(reasons)))
             self._before = {}
 
+    def bring_about(self, objects: Collection[CobId], wait: str | None, message: str) -> int:
+        """Have what is decided of some objects carried out; return the exit code of the apply.
+
+        Where that is refused it was not decided; where it cannot begin yet, or is cut off, it was.
+        """
+        try:
+            code = self.carry_out(objects, wait, message)
+        except (RefusedError, UsageError) as error:
+            self.take_back()
+            error.add_note("nothing was changed; `cobweb apply` does what is pending in the site")
+            raise
+        except CobwebError as error:
+            error.add_note("what was decided stays: the same command again carries it out")
+            raise
+        if code == _INTERRUPTED:
+            raise click.exceptions.Exit(code)
+        return code
+
     def carry_out(self, objects: Collection[CobId], wait: str | None, message: str) -> int:
         """Have what is decided of some objects carried out; return the exit code of the apply.
 
@@ -231,6 +224,24 @@ class Desk:
         with redirect_stdout(io.StringIO()):
             return self.access.run("apply", *words)
 
+    def forget_left(self, id_: str) -> None:
+        """Have the journal forget the objects of a resource that are down, and in no site any more.
+
+        Where that cannot be now the next apply takes them away; until then nothing else is done by
+        itself on their hosts.
+        """
+        states, book = self.access.states(), self.book(id_)
+        kept = {*([book.holding.service] if book.holding else []), *book.was}
+        gone = [
+            cob
+            for name in self.pools.services.keys() - kept
+            for cob in self.objects(id_, name)
+            if states.get(cob) == "down"
+        ]
+        if gone:
+            with suppress(CobwebError):
+                self.quietly("forget", "--yes", *sorted(gone))
+
     def quietly(self, command: str, *arguments: str) -> None:
         """Call a command of Cobweb whose words nobody needs."""
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
@@ -245,26 +256,4 @@ class Desk:
 
     def ask(self, services: Iterable[str]) -> dict[str, Answer]:
         """Ask services, all at once, and return what each has answered."""
-        names = list(dict.fromkeys(services))
-        begun_s = now_s()
-        asked = {
-            name: found
-            for name in names
-            if (found := question(self.layout.service(name), self.layout.adapter(name)))
-        }
-        said = self.access.ask(asked) if asked else {}
-        arrived_s = now_s()
-        return {name: self._answer(name, said.get(name), begun_s, arrived_s) for name in names}
-
-    def _answer(self, name: str, said: Said | None, begun_s: float, arrived_s: float) -> Answer:
-        """Return what a service has said; what cannot be read is an answer as well."""
-        if said is not None and said.outcome is not Outcome.OK:
-            return Answer(said=said.message or str(said.outcome))
-        data = {} if said is None else said.data
-        try:
-            found = self.layout.adapter(name).read(self.layout.service(name), data)
-            return Answer(observed=observed_of(found, begun_s, arrived_s))
-        except CobwebError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a plugin's: it is the answer's to say
-            return Answer(said=str(error))
+        return asked(self.layout, services, self.access.ask)

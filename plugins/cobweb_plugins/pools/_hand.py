@@ -45,6 +45,67 @@ _look("services", "List services: their states, members, bounds and indicators."
 _look("resources", "List resources: whose they are, since when and why.")
 
 
+@_command("needs", "needs", "needs -o json")
+@click.pass_context
+def needs_command(context: click.Context) -> None:
+    """List what services need, the most urgent first, and what is in the way."""
+    from cobweb_plugins.pools._balance import Round, tell_needs
+    from cobweb_plugins.pools._views import pool_data
+
+    desk = _desk(context)
+    answers = desk.ask(desk.registered())
+    found = Round(desk, answers).needs()
+    if not desk.access.data({**pool_data(desk, answers, only=()), "needs": found}):
+        tell_needs(desk.access, found)
+
+
+@_command("orders", "orders", "orders -o json")
+@click.pass_context
+def orders_command(context: click.Context) -> None:
+    """List what is being freed, and who gets it then."""
+    from cobweb_plugins.pools._balance import orders, tell_orders
+    from cobweb_plugins.pools._views import pool_data
+
+    desk = _desk(context)
+    found = orders(desk)
+    if not desk.access.data({**pool_data(desk, {}, only=()), "orders": found}):
+        tell_orders(desk.access, found)
+
+
+@_command("balance", "balance --dry-run", "balance --yes", "balance --now --yes")
+@click.option("--dry-run", is_flag=True, help="Decide, and write nothing.")
+@click.option("--now", "hurry", is_flag=True, help="Wait for nothing: not to grow, nor to shrink.")
+@click.option("-y", "--yes", is_flag=True, help="Ask no question.")
+@click.option("--wait", metavar="DURATION", help="Wait so long for a site that another run holds.")
+@click.option("--reason", metavar="TEXT", default="pool balance", help="Why: kept with it.")
+@click.pass_context
+def balance_command(context: click.Context, /, **options: Any) -> int:
+    """Decide once by need, as a controller does, and carry it out.
+
+    Two rounds move a resource that is at work: it drains, and goes once it is
+    idle. The exit code is 2 while something is on its way.
+    """
+    from cobweb_plugins.pools._balance import Round, balance, tell_round
+    from cobweb_plugins.pools._views import pool_data
+
+    desk = _desk(context)
+    access = desk.access
+    answers = desk.ask(desk.registered())
+    found = Round(desk, answers, hurry=options["hurry"])
+    made = {"writes": dict(found.bodies), "notes": found.notes}
+    if access.output == "text":
+        tell_round(access, found)
+    code = 2 if found.bodies else 0
+    if not options["dry_run"]:
+        if found.bodies and not options["yes"]:
+            access.refuse_unasked()
+            click.confirm("Write and carry out that?", abort=True, err=True)
+        code = balance(desk, found, options["reason"], options["wait"])
+        desk.forget()
+    access.data({**pool_data(desk, answers), **made})
+    return code
+
+
 @_command("history", "history", "history n03")
 @click.argument("resource", required=False)
 @click.pass_context
@@ -69,7 +130,14 @@ def why_command(context: click.Context, *, name: str) -> None:
     All services are asked, and what a round of decisions would say of it now is
     shown; nothing of that is decided.
     """
-    from cobweb_plugins.pools._views import comparison, pool_data, tell_resources, tell_services
+    from cobweb_plugins.pools._moves import FOR_EVER_S
+    from cobweb_plugins.pools._views import (
+        comparison,
+        moment,
+        pool_data,
+        tell_resources,
+        tell_services,
+    )
 
     desk = _desk(context)
     access, is_service = desk.access, name in desk.pools.services
@@ -85,6 +153,11 @@ def why_command(context: click.Context, *, name: str) -> None:
     for found in data["resources"]:
         decision = desk.decisions.by_key.get(id_)
         access.line(str(decision) if decision else f"nothing is decided of {id_}: it is nobody's")
+        if found["claimed"] and found["reason"]:  # for which the table has no room
+            access.line(found["reason"])
+        if held_s := found["held_until"]:
+            until = "it is released" if held_s >= FOR_EVER_S else moment(held_s)
+            access.line(f"held until {until}: no need takes it away")
         for cob, state in found["objects"].items():
             access.line(f"object {cob}: {state}")
         if said := desk.cause(found["objects"]) if found["objects"] else "":
@@ -117,7 +190,11 @@ def _act(name: str, *examples: str, drains: bool = False) -> Callable[[_F], Any]
             desk = _desk(click.get_current_context())
             drain = options.pop("drain", None)
             mover = Mover(
-                desk=desk, reason=reason, wait=wait, drain_s=_seconds(drain) if drain else 0.0
+                desk=desk,
+                reason=reason,
+                wait=wait,
+                drain_s=_seconds("drain", drain) if drain else 0.0,
+                held_until_s=_until(options.pop("held")) if "held" in options else None,
             )
             question, act = function(mover, **options)
             if not yes:
@@ -156,14 +233,16 @@ _service = click.argument("service")
 Act = tuple[str, Callable[[], int]]
 
 
-@_act("move", "move n03 hpc", "move n03 hpc --drain 1h --yes", drains=True)
+@_act("move", "move n03 hpc", "move n03 hpc --drain 1h --for 2h --yes", drains=True)
 @_resource
 @_service
+@click.option("--for", "held", metavar="DURATION", help="Keep it there so long; default: for good.")
 def _move(mover: Mover, resource: str, service: str) -> Act:
     """Move a resource to a service, once it is idle where it is.
 
     It gets no new work from now on. While it is busy it stays, the exit code
-    is 2, and the same command goes on later.
+    is 2, and the same command goes on later. No need takes it away until
+    `pool release`, or for the time of --for.
     """
     mover.desk.service(service)
     return f"Move {resource} to {service}?", lambda: mover.move(resource, service)
@@ -213,6 +292,13 @@ def _lost(mover: Mover, resource: str) -> Act:
     return f"Is {resource} dead, and to be given up?", lambda: mover.give_up(resource)
 
 
+@_act("release", "release n03")
+@_resource
+def _release(mover: Mover, resource: str) -> Act:
+    """Let needs take a resource again that was moved by hand."""
+    return f"Release {resource}?", lambda: mover.release(resource)
+
+
 @_act("start", "start batch")
 @_service
 def _start(mover: Mover, service: str) -> Act:
@@ -232,11 +318,19 @@ def _stop(mover: Mover, service: str, *, free_resources: bool) -> Act:
     return f"Stop {service}?", lambda: mover.stop(service, frees=free_resources)
 
 
-def _seconds(text: str) -> float:
+def _until(text: str | None) -> float:
+    """Return until when what is moved by hand is held."""
+    from cobweb_plugins.pools._answers import now_s
+    from cobweb_plugins.pools._moves import FOR_EVER_S
+
+    return FOR_EVER_S if text is None else now_s() + _seconds("for", text)
+
+
+def _seconds(option: str, text: str) -> float:
     try:
         return seconds_of(text)
     except ValueError as error:
-        raise UsageError(f"--drain {text} {error}", hint="as in `10m`") from error
+        raise UsageError(f"--{option} {text} {error}", hint="as in `10m`") from error
 
 
 def commands() -> Sequence[click.Command]:

@@ -11,17 +11,15 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from cobweb.errors import CobwebError, ConflictError, RefusedError, UsageError
+from cobweb.errors import ConflictError, UsageError
 from cobweb.model import CobId, host_of, name_of
 from cobweb.plugin import Tone
-from cobweb_plugins.pools._desk import Answer, Desk, now_s
+from cobweb_plugins.pools._answers import Answer, now_s
+from cobweb_plugins.pools._desk import Desk
 from cobweb_plugins.pools._holdings import SERVICES, Book, body_of
 from cobweb_plugins.pools._section import NAME, member_name
 
@@ -34,8 +32,8 @@ _LOOK_EVERY_S = 1.0
 _ATTEMPTS = 10
 """How often a move is begun where others decide of other resources at the same moment."""
 
-_INTERRUPTED = 130
-"""The exit code of an apply that was interrupted."""
+FOR_EVER_S = 253402300799.0
+"""The last second of the year 9999: until when one is held that is held until it is released."""
 
 
 class End(IntEnum):
@@ -52,12 +50,14 @@ class Mover:
 
     `drain_s` is how long to wait for the jobs of a resource that is to leave, `wait` the text of
     how long to wait for a site that another run holds, `reason` what is written with decisions.
+    `held_until_s` is until when no decider takes away what is moved, if that is so.
     """
 
     desk: Desk
     reason: str
     wait: str | None = None
     drain_s: float = 0.0
+    held_until_s: float | None = None
 
     def move(self, id_: str, target: str | None, *, frees: bool = False) -> int:
         """Move a resource to a service, or (None) to nobody; return how that has ended.
@@ -244,7 +244,8 @@ class Mover:
         holding = book.holding
         settings = self._settings(book, target)
         is_in = holding is not None and (holding.service, holding.phase) == (target, "in")
-        if not is_in or settings != book.settings:
+        holds = self.held_until_s and not (holding and holding.held_until_s == self.held_until_s)
+        if not is_in or holds or settings != book.settings:
             left = [] if is_in else _left(book)
             self._decide(id_, target, "in", was=[*left, *book.was, *claims], settings=settings)
         was = desk.book(id_).was
@@ -400,6 +401,19 @@ class Mover:
         desk.access.summary(f"{name} takes no part{stays}", Tone.GOOD)
         return max(ends, key=[End.DONE, End.PENDING, End.FAILED].index)
 
+    def release(self, id_: str) -> int:
+        """Have a resource that is held be moved again by those who decide by need."""
+        desk = self.desk
+        holding = desk.book(desk.resource(id_).id).holding
+        if holding is None or holding.held_until_s is None:
+            desk.access.summary(f"{id_} is not held")
+            return End.DONE
+        body = {**desk.decisions.by_key[id_].body}
+        del body["held_until"]
+        self._decide_of(id_, body)
+        desk.access.summary(f"{id_} is held no more", Tone.GOOD)
+        return End.DONE
+
     def start(self, service: str) -> int:
         """Have a service take part again."""
         desk, key = self.desk, f"{SERVICES}{self.desk.service(service).name}"
@@ -423,26 +437,15 @@ class Mover:
         book = self.desk.book(id_)
         more.setdefault("was", book.was)
         more.setdefault("settings", book.settings)
+        if phase != "failed":
+            more["held_until"] = self.held_until_s
         body = body_of(service, phase, since_s=now_s(), **more)
         self.desk.decide({id_: body}, self.reason)
 
     def _carry_out(self, id_: str, objects: Iterable[CobId]) -> None:
-        """Have what is decided of a resource carried out.
-
-        Where that is refused it was not decided; where it cannot begin yet, or is cut off, it was.
-        """
-        self._forget(id_)
-        try:
-            code = self.desk.carry_out(list(objects), self.wait, f"{NAME}: {self.reason}")
-        except (RefusedError, UsageError) as error:
-            self.desk.take_back()
-            error.add_note("nothing was changed; `cobweb apply` does what is pending in the site")
-            raise
-        except CobwebError as error:
-            error.add_note("what was decided stays: the same command again carries it out")
-            raise
-        if code == _INTERRUPTED:
-            raise click.exceptions.Exit(code)
+        """Have what is decided of a resource carried out."""
+        self.desk.forget_left(id_)
+        self.desk.bring_about(list(objects), self.wait, f"{NAME}: {self.reason}")
 
     def _let_go(self, id_: str) -> None:
         """Drop the objects of a resource in services that it has left.
@@ -455,24 +458,7 @@ class Mover:
             if body["service"] in known:
                 body["settings"] = {body["service"]: known[body["service"]]}
             self.desk.decide({id_: body}, f"{self.reason}; it has left {', '.join(was)}")
-        self._forget(id_)
-
-    def _forget(self, id_: str) -> None:
-        """Have the journal forget the objects of a resource that are down, and in no site any more.
-
-        Where that cannot be now the next apply takes them away.
-        """
-        desk, states = self.desk, self.desk.access.states()
-        book = desk.book(id_)
-        gone = [
-            cob
-            for name in desk.pools.services.keys() - set(_left(book))
-            for cob in desk.objects(id_, name)
-            if states.get(cob) == "down"
-        ]
-        if gone:
-            with suppress(CobwebError):
-                desk.quietly("forget", "--yes", *sorted(gone))
+        self.desk.forget_left(id_)
 
 
 def _left(book: Book) -> list[str]:

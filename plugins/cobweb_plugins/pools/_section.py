@@ -55,8 +55,7 @@ class Layout:
 
     def settings(self, name: str) -> dict[str, Any]:
         """Return what the section says of a service to its adapter: `on` and `with`."""
-        said = self._section["services"][name]
-        return {key: said[key] for key in ("on", "with") if key in said}
+        return settings_of(self._section["services"][name])
 
     def service(self, name: str, known: Mapping[str, Any] | None = None) -> AdapterService:
         """Return a service as its adapter sees it, now or by the settings that are `known`."""
@@ -80,6 +79,11 @@ class Layout:
         member = Membership(resource=resource, name=name, want="down")
         cobs = self.expand(service, [member]).cobs
         return {it: str(_plain(cobs[it])["on"]) for it in (name, member.entry) if it in cobs}
+
+
+def settings_of(service: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the body of a service says to its adapter: `on` and `with`."""
+    return {key: service[key] for key in ("on", "with") if key in service}
 
 
 def member_name(service: str, resource: str) -> str:
@@ -145,8 +149,7 @@ def _expansion(layout: Layout, decisions: Mapping[str, Decision]) -> Expansion:
         book, resource = book_of(decision.body), layout.pools.resources[key]
         for service, member in _memberships(layout, resource, book):
             members.setdefault(repr(service), (service, []))[1].append((member, decision))
-        gone = [it for it in book.was if it not in layout.pools.services]
-        releases += [f"{key}/{member_name(service, key)}" for service in gone]
+        releases += _released(layout, resource, book)
     if problems:
         raise ModelError(problems)
     cobs: dict[str, Any] = {}
@@ -167,6 +170,21 @@ def _expansion(layout: Layout, decisions: Mapping[str, Decision]) -> Expansion:
         limits |= made.limits
         types |= made.types
     return Expansion(cobs=cobs, inventory=inventory, limits=limits, types=types, releases=releases)
+
+
+def _released(layout: Layout, resource: Resource, book: Book) -> Iterator[str]:
+    """Yield the objects that a resource may have in services which do not have it by decision."""
+    holding, key = book.holding, resource.id
+    stays = holding.service if holding and holding.phase != "failed" else None
+    for name in dict.fromkeys([*layout.pools.services, *book.was]):
+        service = layout.pools.services.get(name)
+        if name == stays or (service and (service.direct or resource.type not in service.holds)):
+            continue
+        member = member_name(name, key)
+        yield f"{key}/{member}"
+        known = book.settings.get(name) or (layout.settings(name) if service else {})
+        if on := known.get("on"):
+            yield from (f"{on}/{member}", f"{on}/{member}-entry")
 
 
 def _object(member: Membership, name: str, cobs: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from cobweb.model import CobId, State
+from cobweb.model import CobId, Decision, State
 from cobweb.plugin import Cell, Column, SiteAccess, Tone
-from cobweb_plugins.pools._desk import Answer, Desk, now_s
+from cobweb_plugins.pools._answers import Answer, now_s
+from cobweb_plugins.pools._desk import Desk
 from cobweb_plugins.pools._holdings import Book
 from cobweb_plugins.pools._section import NAME
 
@@ -124,6 +125,7 @@ def resource_data(
         "claimed": foreign,
         "properties": dict(resource.properties),
         "reason": book.reason or (decision.reason if decision else ""),
+        "held_until": holding.held_until_s if holding else None,
         "author": decision.author if decision else "",
         "objects": {
             it: states.get(it, "absent")
@@ -175,9 +177,10 @@ def comparison(desk: Desk, answers: Mapping[str, Answer], name: str) -> dict[str
     from cobweb_plugins.pools.decision import decide, usages
 
     observed = {name: it.observed for name, it in answers.items() if it.observed}
-    view, moment_s = desk.view(), now_s()
-    outcome = decide(view, observed, {}, moment_s, desk.policy(), hurry=True)
-    found = usages(view, observed, {}, moment_s)
+    moment_s, memory = now_s(), desk.memory()[0]
+    view = desk.ground().view(moment_s)
+    outcome = decide(view, observed, memory, moment_s, desk.policy(), hurry=True)
+    found = usages(view, observed, memory, moment_s)
     return {
         "usages": [
             {"resource": id_, "service": view.holdings[id_].service, "usage": usage}
@@ -239,12 +242,16 @@ def tell_history(access: SiteAccess, key: str | None) -> None:
     """Write a table of what was decided of a resource, or of all, the newest first."""
     found = [it for it in access.decision_history(NAME) if key in (None, it.key)]
     rows = [
-        (it.key, str(it.revision), _said(it.body), it.author, moment(it.time), it.reason)
+        (it.key, str(it.revision), _said(it.body), it.author, moment(it.time), _why(it))
         for it in found
     ]
     access.table(_OF_HISTORY, rows)
     if not rows:
         access.summary("nothing was decided")
+
+
+def _why(it: Decision) -> str:
+    return (it.body or {}).get("reason") or it.reason
 
 
 def _said(body: Mapping[str, Any] | None) -> str:

@@ -25,13 +25,15 @@ _NUMBERS = count(1)
 class AdapterCase:
     """What the kit needs to try a service adapter.
 
-    `adapter` and `type` are what is registered (no type: its members have no objects), `settings`
-    is `with` of a service on `host`. With an `executor` that is open `resource` joins it for real
-    and leaves. Until its context ends `busy()` has a job at work on the member, `hold()` one that
-    waits and that no further member would begin.
+    `adapter` and `type` are what is registered (no type: its members have no objects), as is the
+    `entry_type` of what a service keeps of its members; `settings` is `with` of a service on
+    `host`. With an `executor` that is open `resource` joins it for real and leaves. Until its
+    context ends `busy()` has a job at work on the member, `hold()` one that waits and that no
+    further member would begin.
     """
 
     adapter: type[Extension]
+    entry_type: type[RegisteredType] | None = None
     type: type[RegisteredType] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     host: str = "localhost"
@@ -65,6 +67,7 @@ class _Checks:
     def __init__(self, case: AdapterCase) -> None:
         self.case: Any = case
         self.type: Any = case.type and case.type().cob_type()
+        self.entry_type: Any = case.entry_type and case.entry_type().cob_type()
         self.adapter = pools.Adapters({case.adapter.name: case.adapter}, {})[case.adapter.name]
         self.service = pools.AdapterService(name="kit", host=case.host, settings=case.settings)
         self.question: Any = pools.question(self.service, self.adapter)
@@ -80,8 +83,8 @@ class _Checks:
         cobs = self._cobs(*wants)
         assert cobs == self._cobs(*wants), "two calls of expand() differ"
         for want in wants:
-            found = (cobs[want]["want"], *cobs[want]["needs"])
-            assert found == (want, _NEED), f"{want}: not the state and needs of the member"
+            found = (cobs[want]["want"], _NEED in cobs[want]["needs"])
+            assert found == (want, True), f"{want}: not the state and needs of the member"
 
     def members_drain_before_they_go(self) -> None:
         """Members are down, draining or up, serve in the last two, and have no step up -> down."""
@@ -128,14 +131,32 @@ class _Checks:
         return self.adapter.expand(self.service, many).cobs
 
     def _step(self, source: State, dest: State, *, fails: bool = False) -> str:
-        report = self._act(self.type.transition(source, dest).action, source, dest)
+        """Take a member's step, and that of its entry in its place; return what was said."""
+        cobs = self._cobs("up")
+        entry = cobs.get("up-entry") if self.entry_type else None
+        first = any(need["cob"] == "up-entry" for need in cobs["up"]["needs"])
+        if entry and first and source == "down":
+            self._move(self.entry_type, entry, source, dest)
+        said = self._move(self.type, cobs["up"], source, dest, fails=fails)
+        if entry and not first and source == "down":
+            self._move(self.entry_type, entry, source, dest)
+        if entry and dest == "down" and not fails:
+            self._move(self.entry_type, entry, "up", dest)
+        return said
+
+    def _move(
+        self, kind: Any, cob: Mapping[str, Any], source: State, dest: State, *, fails: bool = False
+    ) -> str:
+        report = self._act(kind.transition(source, dest).action, cob, source, dest)
         assert (report.outcome is Outcome.OK) is not fails, f"{source} -> {dest}: {report.message}"
-        found = self._act(self.type.check)
+        found = self._act(kind.check, cob)
         assert found.state == (source if fails else dest), f"after {source} -> {dest}: {found}"
         return str(report.message)
 
-    def _act(self, action: Action, source: State = "", dest: State = "") -> Any:
-        cob, kind = self._cobs("up")["up"], JobKind.TRANSITION if dest else JobKind.CHECK
+    def _act(
+        self, action: Action, cob: Mapping[str, Any], source: State = "", dest: State = ""
+    ) -> Any:
+        kind = JobKind.TRANSITION if dest else JobKind.CHECK
         return self._report(kind, action, cob["on"], {**cob, "target": dest}, source, dest)
 
     def _ask(self) -> Observed:

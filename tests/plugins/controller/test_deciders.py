@@ -242,7 +242,7 @@ def test_an_endless_loop_is_told_once_and_the_other_goes_on(
     assert_good_one_goes_on(watched, "tea")
     assert watched.board_of(WISHED) == "tea"
     listed = watched.listed()
-    assert set(listed) == {COUNTER, BANDIT}
+    assert set(listed) == {COUNTER, BANDIT, "pools"}
     assert (listed[BANDIT]["failures"], listed[COUNTER]["failures"]) == (1, 0)
     assert "took longer" in listed[BANDIT]["error"]
     assert watched.done("deciders").out.count(BANDIT) >= 1
@@ -393,7 +393,7 @@ def test_a_person_reads_it_in_80_columns_without_colour(watched: Watched) -> Non
 
 def test_before_a_controller_deciders_have_had_no_turn(make_watched: MakeWatched) -> None:
     site = make_watched()
-    assert set(site.listed()) == {COUNTER, BANDIT}
+    assert set(site.listed()) == {COUNTER, BANDIT, "pools"}
     assert all(not it["failures"] and not it["error"] for it in site.listed().values())
 
 

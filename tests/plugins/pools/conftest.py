@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.pools.hands import Hands, opened_hands
+from tests.plugins.pools.needs import Needs
 
 
 @pytest.fixture
@@ -17,5 +18,17 @@ def hands(
     """Return a site whose hosts can move; all resources are nobody's."""
     for name in ("COBWEB_SITE", "NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
-    with opened_hands(tmp_path, capsys) as made:
+    with opened_hands(tmp_path, capsys, Hands) as made:
+        yield made
+
+
+@pytest.fixture
+def needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Needs]:
+    """Return a site whose hosts move by need; its test says what services need."""
+    for name in ("COBWEB_SITE", "NO_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    with opened_hands(tmp_path, capsys, Needs) as made:
         yield made

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import psutil
 import pytest
@@ -55,7 +55,9 @@ HOOK = """\
 step=$step-$COBWEB_SERVICE
 set -- {base}/*/members/$COBWEB_RESOURCE
 echo "$step $#" >> {base}/steps
-if [ -e {base}/fail/$step ]; then cat {base}/fail/$step >&2; exit 1; fi
+for cause in {base}/fail/$step {base}/fail/$step-$COBWEB_RESOURCE; do
+  if [ -e $cause ]; then cat $cause >&2; exit 1; fi
+done
 if [ -p {base}/hold/$step ]; then
   echo "$step" > {base}/told
   read line < {base}/hold/$step
@@ -272,7 +274,10 @@ class Hands:
     # --- faults and jobs
 
     def fails(self, step: str, cause: str) -> None:
-        """Have a prologue or an epilogue (`epilogue-batch`) fail until it is mended."""
+        """Have a prologue or an epilogue fail until it is mended.
+
+        It is `epilogue-batch`, or `epilogue-batch-n01` on one host.
+        """
         (self.base / "fail" / step).write_text(f"{cause}\n", encoding="utf-8")
 
     def mend(self, step: str) -> None:
@@ -349,6 +354,9 @@ class Hands:
         self.wait_for(lambda: not any(map(_lives, left)), "what is left ends")
 
 
+_Kind = TypeVar("_Kind", bound=Hands)
+
+
 def _lives(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
@@ -357,9 +365,11 @@ def _lives(process: psutil.Process) -> bool:
 
 
 @contextmanager
-def opened_hands(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Hands]:
+def opened_hands(
+    folder: Path, capsys: pytest.CaptureFixture[str], kind: type[_Kind]
+) -> Iterator[_Kind]:
     """Make a site in a folder; in the end no process of it is left, and none had two owners."""
-    made = Hands(site=folder / "site", base=folder / "base", capsys=capsys)
+    made = kind(site=folder / "site", base=folder / "base", capsys=capsys)
     made.make()
     try:
         with Watcher([made.base / it / "members" for it in made.services]) as watcher:

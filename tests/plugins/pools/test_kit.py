@@ -26,6 +26,20 @@ CASES = {
         type=type_file(FOLDER / "pool-counter" / "type.yml"),
         settings=SETTINGS,
     ),
+    "gridengine": AdapterCase(
+        adapter=BUILT_IN["gridengine"],
+        type=type_file(FOLDER / "pool-gridengine" / "type.yml"),
+        entry_type=type_file(FOLDER / "pool-gridengine-entry" / "type.yml"),
+        settings={"cell": "default"},
+        host="master",
+    ),
+    "slurm": AdapterCase(
+        adapter=BUILT_IN["slurm"],
+        type=type_file(FOLDER / "pool-slurm" / "type.yml"),
+        entry_type=type_file(FOLDER / "pool-slurm-entry" / "type.yml"),
+        settings={"conf": "CPUs=8 Feature=big", "server": "control", "partition": "main"},
+        host="control",
+    ),
     "processes": AdapterCase(
         adapter=BUILT_IN["processes"],
         type=type_file(FOLDER / "pool-process" / "type.yml"),

@@ -34,6 +34,16 @@ schema: {additionalProperties: false, required: [port], properties: {port: {type
 member: {type: pool-process, host: resource}
 """
 
+ENTRY = """\
+types:
+  own-entry:
+    states: [down, up]
+    preferred: up
+    remove: down
+    check: {tasks: look.yml}
+    transitions: {down -> up: {tasks: look.yml}, up -> down: {tasks: look.yml}}
+"""
+
 Call = Callable[..., Any]
 
 
@@ -245,6 +255,37 @@ def test_an_adapter_may_be_a_file_of_the_site(
     ran = ask("validate")
     assert ran.code == 3
     assert "site.yml:12:48: `with` of service `web`: 'http' is not of type 'integer'" in ran.err
+
+
+@pytest.fixture(params=["first", "last"])
+def joins(own: Callable[[str], None], site: Path, request: pytest.FixtureRequest) -> str:
+    """Give the service `web` members with entries; return which of both comes first."""
+    text = OWN.replace("type: pool-process", "type: own-entry")
+    own(f"{text}entry: {{type: own-entry, joins: {request.param}}}\n")
+    (site / "look.yml").write_text("[]", encoding="utf-8")
+    with (site / "site.yml").open("a", encoding="utf-8") as file:
+        file.write(ENTRY)
+    return str(request.param)
+
+
+def test_an_entry_goes_last_and_comes_when_the_adapter_says(
+    ask: Call, decide: Call, graph: Call, joins: str
+) -> None:
+    """Who comes after it waits for the entry; of one that is lost the entry alone is left."""
+    member, entry = "n01/pool-web-n01", "head/pool-web-n01-entry"
+    assert decide("n01", service="web", phase="in", since=1).code == 0
+    later, first = (member, entry) if joins == "first" else (entry, member)
+    assert graph() == ({member: "up", entry: "up"}, [(later, "down -> up", first, "up")])
+    assert decide("n01", service="hpc", phase="in", since=1, was=["web"]).code == 0
+    wants, needs = graph()
+    assert wants == {member: "down", entry: "down", "n01/pool-hpc-n01": "up"}
+    assert (entry, "up -> down", member, "down") in needs
+    assert ("n01/pool-hpc-n01", "down -> up", entry, "down") in needs
+    body = {"service": None, "phase": "failed", "since": 1, "lost": True}
+    assert decide("n01", **body, was=["web"]).code == 0
+    assert graph() == ({entry: "down"}, [])
+    shown = json.loads(ask("show", entry, "-o", "json").out)["hosts"][0]["cobs"][0]["spec"]
+    assert (shown["lost"], shown["master"]) == (True, "head")
 
 
 @pytest.mark.parametrize(

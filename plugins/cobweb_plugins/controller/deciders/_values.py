@@ -118,19 +118,24 @@ class Decider(Extension, Protocol):
         """
 
 
+def parts_of(outcome: object) -> dict[str, Any] | None:
+    """Return the parts of an outcome, also of another class that has them; None if it has not."""
+    names = ("writes", "memory", "notes")
+    found = {name: getattr(outcome, name) for name in names if hasattr(outcome, name)}
+    return found if len(found) == len(names) else None
+
+
 def outcome_problems(outcome: object) -> list[str]:
     """Return what keeps something from being an outcome that can be kept; [] if nothing does."""
-    if not isinstance(outcome, Outcome):
+    parts = parts_of(outcome)
+    if parts is None:
         return [f"it is no Outcome but {type(outcome).__name__}"]
-    parts = {"writes": outcome.writes, "notes": outcome.notes, "memory": outcome.memory}
     found = [f"{name}: {problem}" for name, it in parts.items() if (problem := _problem(name, it))]
-    if not found and len(outcome.writes) > MOST_WRITES:
-        found.append(f"writes: {len(outcome.writes)} are more than {MOST_WRITES}")
-    long = [] if found else [key for key, it in outcome.notes.items() if len(str(it)) > MOST_NOTE]
-    return [
-        *found,
-        *(f"notes: that of {key!r} has more than {MOST_NOTE} characters" for key in long[:1]),
-    ]
+    if not found and len(parts["writes"]) > MOST_WRITES:
+        found.append(f"writes: {len(parts['writes'])} are more than {MOST_WRITES}")
+    long = [] if found else [key for key, it in parts["notes"].items() if len(str(it)) > MOST_NOTE]
+    found += [f"notes: that of {key!r} has more than {MOST_NOTE} characters" for key in long[:1]]
+    return found
 
 
 def _problem(name: str, data: Any) -> str:

@@ -1,8 +1,7 @@
 """The process in which deciders look and decide; a controller starts it, and kills it.
 
-It answers requests, one by one, each a line of JSON, over a pipe that the controller hands it. What
-deciders print goes to the controller as noise. It only reads the state database, and ends where the
-controller has.
+It answers requests, each a line of JSON, over a pipe that the controller hands it. What deciders
+print goes there as noise. It only reads the state database, and ends as the controller does.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import traceback
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from cobweb_plugins.controller.deciders._values import (
     ObjectState,
     Outcome,
     outcome_problems,
+    parts_of,
 )
 
 POINT = "decider"
@@ -214,7 +214,7 @@ def _text(observations: Any) -> str:
 def _outcome_data(outcome: Outcome) -> dict[str, Any]:
     if problems := outcome_problems(outcome):
         raise TurnError(f"what it has decided cannot be kept: {'; '.join(problems[:3])}")
-    return asdict(outcome)
+    return parts_of(outcome) or {}
 
 
 def _said(error: BaseException) -> str:

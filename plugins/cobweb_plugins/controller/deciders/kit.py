@@ -27,6 +27,7 @@ from cobweb_plugins.controller.deciders._values import (
     Outcome,
     decider_problem,
     outcome_problems,
+    parts_of,
 )
 
 
@@ -164,7 +165,7 @@ def _decided(
     decide = partial(case.make().decide, view, observations, memory, case.now_s)
     with _moment(moment):
         outcome = bounded(f"decide() of {case.observations!r}", decide, bound_s)
-    expect(isinstance(outcome, Outcome), f"decide() returned no Outcome but {outcome!r}")
+    expect(parts_of(outcome) is not None, f"decide() returned no Outcome but {outcome!r}")
     return outcome
 
 

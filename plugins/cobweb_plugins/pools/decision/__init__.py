@@ -6,7 +6,13 @@ and returns what to write. It looks at no clock, file or host (Hedeby, 1.1.3.2).
 
 from __future__ import annotations
 
-from cobweb_plugins.pools.decision._decide import ROUNDS_OF_A_CIRCLE, decide, usages
+from cobweb_plugins.pools.decision._decide import (
+    ROUNDS_OF_A_CIRCLE,
+    Need,
+    decide,
+    needs,
+    usages,
+)
 from cobweb_plugins.pools.decision._filters import Filter, Value
 from cobweb_plugins.pools.decision._policies import Policy, Priority, Share, Standing
 from cobweb_plugins.pools.decision._pools import (
@@ -34,6 +40,7 @@ from cobweb_plugins.pools.decision._state import (
     Outcome,
     Phase,
     Seen,
+    SeenState,
     ServiceState,
     View,
 )
@@ -47,6 +54,7 @@ __all__ = [
     "Kpi",
     "Member",
     "MemberState",
+    "Need",
     "Note",
     "NoteKind",
     "Observed",
@@ -59,6 +67,7 @@ __all__ = [
     "Resource",
     "SectionReader",
     "Seen",
+    "SeenState",
     "Service",
     "ServiceState",
     "Share",
@@ -70,6 +79,7 @@ __all__ = [
     "Window",
     "decide",
     "expanded",
+    "needs",
     "pools_of",
     "usages",
 ]

@@ -88,6 +88,42 @@ def usages(
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What an SLO of a service, or its `min`, asks for or will ask for, and since when."""
+
+    service: str
+    slo: str
+    urgency: float
+    wanted: float
+    asks: bool
+    since_s: float
+
+
+def needs(
+    view: View, observations: Mapping[str, Observed], memory: Mapping[str, Any], now_s: float
+) -> list[Need]:
+    """Return what services ask for now, and what they will if it lasts, spare pools left out."""
+    ledger = _ledger_of(view, observations, memory, now_s, hurry=False)
+    found = []
+    for name, objectives in Objectives(ledger).of_service.items():
+        known = ledger.memory.requests.get(name, {})
+        for it in objectives:
+            if it.wanted > 0 and not _is_permanent(it):
+                since_s = known[it.key].since_s if it.key in known else ledger.now_s
+                found.append(
+                    Need(
+                        service=name,
+                        slo=it.key,
+                        urgency=it.urgency,
+                        wanted=it.wanted,
+                        asks=it.asks,
+                        since_s=since_s,
+                    )
+                )
+    return found
+
+
 @dataclass(slots=True, kw_only=True)
 class _Ask:
     """A need in a round, and how often it has got something in it.

@@ -219,7 +219,7 @@ class Objectives:
         if for_s >= wait_s or self._ledger.hurry:
             return True, True
         if not quiet:
-            text = f"{slo.name}: {why}, for {for_s:g} s of {wait_s:g} s"
+            text = f"{slo.name}: {why}, for {for_s:.0f} s of {wait_s:g} s"
             self.waits.append((service.name, text))
         return False, True
 

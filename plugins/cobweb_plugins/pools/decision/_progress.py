@@ -15,6 +15,7 @@ from cobweb_plugins.pools.decision._state import (
     MemberState,
     NoteKind,
     Phase,
+    SeenState,
 )
 
 
@@ -32,6 +33,10 @@ def settle(
     }
     for id_, holding in list(ledger.holdings.items()):
         member = ledger.view.members.get(id_)
+        answer = ledger.answers.get(holding.service)
+        seen = answer.members.get(id_) if answer else None
+        if seen is not None and seen.state is SeenState.SILENT:
+            ledger.note(NoteKind.UNTRUSTED, id_, f"{holding.service} does not hear it")
         if holding.phase is Phase.FAILED:
             continue
         if member is not None and member.state is MemberState.REJECTED:
@@ -91,7 +96,8 @@ def _fail(ledger: Ledger, id_: str, holding: Holding, reason: str) -> None:
 def _last_heard_s(ledger: Ledger, id_: str, holding: Holding) -> float:
     """Return when a service last told of a member that leaves, at least when it was asked to."""
     answer = ledger.answers.get(holding.service)
-    if answer is not None and id_ in answer.members:
+    seen = answer.members.get(id_) if answer else None
+    if seen is not None and seen.state is not SeenState.SILENT:
         return ledger.now_s
     return max(holding.since_s, ledger.memory.heard.get(id_, holding.since_s))
 
@@ -111,6 +117,11 @@ def _is_ambiguous(ledger: Ledger, id_: str, names: tuple[str, ...]) -> bool:
     if holding is None:
         unasked = ledger.unasked(id_)
         holds = ledger.pools.services[names[0]].holds
+        seen = ledger.answers[names[0]].members[id_]
+        if len(names) == 1 and seen.state is not SeenState.UP:
+            text = f"found in {names[0]}, where it is {seen.state}: `cobweb pool adopt {names[0]}`"
+            ledger.note(NoteKind.FOUND, id_, text)
+            return True
         if len(names) == 1 and not unasked and ledger.pools.resources[id_].type in holds:
             ledger.write(id_, Holding(service=names[0], since_s=ledger.now_s))
             ledger.note(NoteKind.FOUND, id_, f"found in {names[0]}, and nobody's: it is its")
@@ -170,6 +181,7 @@ def _is_ready(ledger: Ledger, id_: str, holding: Holding) -> bool:
         and answer.begun_s > member.since_s
         and id_ in answer.members
         and answer.members[id_].idle
+        and answer.members[id_].state is not SeenState.SILENT
     )
 
 

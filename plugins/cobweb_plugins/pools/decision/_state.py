@@ -83,6 +83,14 @@ class Kpi:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
+class SeenState(StrEnum):
+    """Whether a service gives a member work, as it says itself, or has lost sight of it."""
+
+    UP = "up"
+    DRAINING = "draining"
+    SILENT = "silent"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """What a service says of one of its members."""
@@ -90,6 +98,7 @@ class Seen:
     idle: bool = True
     jobs: int = 0
     load: float = 0.0
+    state: SeenState = SeenState.UP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from cobweb_plugins.pools.decision._state import (
     NoteKind,
     Observed,
     Phase,
+    SeenState,
     ServiceState,
     View,
 )
@@ -46,7 +47,7 @@ def trusted(
         answer = observations.get(name)
         why = _doubt(service, answer, now_s - view.pools.stale_after_s)
         if answer is not None and not why and not service.direct:
-            gone = sum(id_ not in answer.members for id_ in expected[name])
+            gone = sum(not _is_heard(answer, id_) for id_ in expected[name])
             if gone > GONE * len(expected[name]):
                 why = f"{gone} of its {len(expected[name])} members are gone at once"
         if answer is None or why:
@@ -68,6 +69,10 @@ def claims(view: View, answers: Mapping[str, Observed]) -> Mapping[str, tuple[st
             if id_ in view.pools.resources and _may_claim(view, id_, name, answer):
                 found[id_].append(name)
     return {id_: tuple(names) for id_, names in sorted(found.items())}
+
+
+def _is_heard(answer: Observed, id_: str) -> bool:
+    return id_ in answer.members and answer.members[id_].state is not SeenState.SILENT
 
 
 def is_up(view: View, id_: str, holding: Holding) -> bool:
