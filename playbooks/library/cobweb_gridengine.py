@@ -52,9 +52,14 @@ report_variables NONE
 
 
 def entry_check(cob: Dict[str, Any]) -> Answer:
-    """Find whether the master has the host as an execution host."""
-    known = short(cob["spec"]["resource"]) in _master(cob).entries()
-    return {"state": "up" if known else "down"}
+    """Find whether the master has the host as an execution host, and gives it new work."""
+    master, host = _master(cob), short(cob["spec"]["resource"])
+    if host not in master.entries():
+        return {"state": "down"}
+    node = master.nodes().get(host)
+    # One in no queue gets no work, and there is nothing to disable: it is as it is to be.
+    drains = node.disabled if node and node.queued else cob.get("target") == "draining"
+    return {"state": "draining" if drains else "up"}
 
 
 def entry_add(cob: Dict[str, Any]) -> Answer:
@@ -70,6 +75,12 @@ def entry_add(cob: Dict[str, Any]) -> Answer:
         hint = "its name has to be known here, by DNS or /etc/hosts"
         raise Failed(f"{host}: qconf -Ae: {line(done.message)}; {hint}")
     return {"changed": True}
+
+
+def entry_resume(cob: Dict[str, Any]) -> Answer:
+    """Give the host new work again."""
+    master, host = _master(cob), short(cob["spec"]["resource"])
+    return {"changed": _enable(master, master.nodes().get(host))}
 
 
 def entry_remove(cob: Dict[str, Any]) -> Answer:
@@ -165,9 +176,7 @@ def admit(cob: Dict[str, Any]) -> Answer:
     before = node()
     if host not in master.members() and not (before and before.queued):
         master.say("qconf", "-aattr", "hostgroup", "hostlist", name, master.group)
-    found = node()
-    if found and found.states and found.disabled:
-        master.attempt("qmod", "-e", f"*@{name}")
+    _enable(master, node())
     # A queue instance that is new is not heard for a moment.
     if not _until(lambda: _takes_work(node()), REPORT_S):
         hint = f"is there a queue with {master.group} in its `hostlist`?"
@@ -203,6 +212,16 @@ def _disable(master: Master, node: Optional[Node]) -> bool:
     after = master.nodes().get(short(node.name))
     if after is not None and not after.disabled:
         raise Failed(f"{node.name}: qmod -d: {line(done.message)}")
+    return True
+
+
+def _enable(master: Master, node: Optional[Node]) -> bool:
+    if node is None or not (node.queued and node.disabled):
+        return False
+    done = master.attempt("qmod", "-e", f"*@{node.name}")
+    after = master.nodes().get(short(node.name))
+    if after is not None and after.queued and after.disabled:
+        raise Failed(f"{node.name}: qmod -e: {line(done.message)}")
     return True
 
 
@@ -405,7 +424,12 @@ def _until(holds: Callable[[], bool], patience_s: float) -> bool:
 
 
 if __name__ == "__main__":
-    of_entry = {"entry-check": entry_check, "entry-add": entry_add, "entry-remove": entry_remove}
+    of_entry = {
+        "entry-check": entry_check,
+        "entry-add": entry_add,
+        "entry-resume": entry_resume,
+        "entry-remove": entry_remove,
+    }
     of_master = {"about": about, "check": check, "admit": admit, "drain": drain, "dismiss": dismiss}
     of_host = {"daemon": daemon, "start": start, "stop": stop}
     run({"observe": observe, **of_entry, **of_master, **of_host})

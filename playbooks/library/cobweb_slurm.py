@@ -70,8 +70,15 @@ GONE_REASONS = ("Not responding", "Node unexpectedly rebooted", OURS)
 
 
 def entry_check(cob: Dict[str, Any]) -> Answer:
-    """Find whether the controller has a node of the host."""
-    return {"state": "up" if _node(cob) else "down"}
+    """Find whether the controller has a node of the host, and whether pools have it drained.
+
+    One that somebody else has drained is as it is to be; the member says what is wrong with it.
+    """
+    node = _node(cob)
+    if node is None:
+        return {"state": "down"}
+    ours = node.reason.startswith(OURS) or cob.get("target") == "draining"
+    return {"state": "draining" if node.drained and ours else "up"}
 
 
 def entry_add(cob: Dict[str, Any]) -> Answer:
@@ -80,6 +87,18 @@ def entry_add(cob: Dict[str, Any]) -> Answer:
         hint = "has its slurmd ended, or does its host go by another name?"
         raise Failed(f"{cob['spec']['resource']}: the controller has no such node; {hint}")
     return {"changed": False}
+
+
+def entry_resume(cob: Dict[str, Any]) -> Answer:
+    """Give the node new work again, if pools have drained it."""
+    node = _node(cob)
+    if node is None or not (node.drained and node.reason.startswith(OURS)):
+        return {"changed": False}
+    done = _scontrol("update", f"nodename={node.name}", "state=resume")
+    after = _node(cob)
+    if after is not None and after.drained:
+        raise Failed(f"{node.name}: scontrol update state=resume: {line(done.message)}")
+    return {"changed": True}
 
 
 def entry_remove(cob: Dict[str, Any]) -> Answer:
@@ -443,7 +462,12 @@ def _until(holds: Callable[[], Any], patience_s: float) -> bool:
 
 
 if __name__ == "__main__":
-    of_entry = {"entry-check": entry_check, "entry-add": entry_add, "entry-remove": entry_remove}
+    of_entry = {
+        "entry-check": entry_check,
+        "entry-add": entry_add,
+        "entry-resume": entry_resume,
+        "entry-remove": entry_remove,
+    }
     of_control = {"about": about, "check": check, "admit": admit, "drain": drain}
     of_host = {"daemon": daemon, "start": start, "stop": stop}
     run({"observe": observe, "dismiss": dismiss, **of_entry, **of_control, **of_host})

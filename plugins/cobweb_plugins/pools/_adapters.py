@@ -76,7 +76,7 @@ class ServiceAdapter(Protocol):
 
         The member's object has the states `down`, `draining` and `up`, serves in the last two, and
         has no step from `up` to `down`; the one from `draining` to `down` fails, naming them, while
-        jobs are at work. An entry goes from `up` to `down`.
+        jobs are at work. An entry goes from `up` to `down`; it may drain with the member, too.
         """
 
     def read(self, service: AdapterService, answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -125,7 +125,7 @@ class FileAdapter:
             "type": self._entry["type"],
             "on": service.host,
             "spec": {**spec, "lost": True} if it.is_lost else spec,
-            "want": "down" if it.want == "down" else "up",
+            "want": it.want if it.want == "down" or self._entry.get("drains") else "up",
             "needs": [dict(need) for need in it.needs],
         }
         first, name, later = (

@@ -85,12 +85,20 @@ class _Checks:
         for want in wants:
             found = (cobs[want]["want"], _NEED in cobs[want]["needs"])
             assert found == (want, True), f"{want}: not the state and needs of the member"
+            if self.entry_type:
+                of_entry = want if want in self.entry_type.states else "up"
+                assert cobs[f"{want}-entry"]["want"] == of_entry, f"{want}: its entry is not"
 
     def members_drain_before_they_go(self) -> None:
         """Members are down, draining or up, serve in the last two, and have no step up -> down."""
         it, steps = self.type, {(step.source, step.dest) for step in self.type.transitions}
         found = (set(it.states), set(it.serving), it.remove, steps)
         assert found == (set(_STATES), {"draining", "up"}, "down", set(pairwise(_WAY))), found
+        if self.entry_drains:
+            it = self.entry_type
+            steps = {(step.source, step.dest) for step in it.transitions}
+            assert set(it.serving) == {"draining", "up"}, it.serving
+            assert steps >= set(pairwise(_WAY)), steps
 
     def a_broken_answer_is_none(self) -> None:
         """read() makes no running service of an answer that is empty or broken."""
@@ -125,6 +133,10 @@ class _Checks:
             held = [it for it in self._ask().kpis if it.name == "pending"]
         assert held == before, f"with what is held it is {held}, without {before}"
 
+    @property
+    def entry_drains(self) -> bool:
+        return bool(self.entry_type) and "draining" in self.entry_type.states
+
     def _cobs(self, *wants: State) -> Mapping[str, Any]:
         it = Resource(id=self.case.resource, type=self.adapter.holds[0], properties={})
         many = [pools.Membership(resource=it, name=w, want=w, needs=(_NEED,)) for w in wants]
@@ -135,13 +147,14 @@ class _Checks:
         cobs = self._cobs("up")
         entry = cobs.get("up-entry") if self.entry_type else None
         first = any(need["cob"] == "up-entry" for need in cobs["up"]["needs"])
-        if entry and first and source == "down":
+        before = first if source == "down" else self.entry_drains and dest != "down"
+        after = not first if source == "down" else dest == "down" and not fails
+        if entry and before:
             self._move(self.entry_type, entry, source, dest)
         said = self._move(self.type, cobs["up"], source, dest, fails=fails)
-        if entry and not first and source == "down":
-            self._move(self.entry_type, entry, source, dest)
-        if entry and dest == "down" and not fails:
-            self._move(self.entry_type, entry, "up", dest)
+        if entry and after:
+            was = source if source == "down" or self.entry_drains else "up"
+            self._move(self.entry_type, entry, was, dest)
         return said
 
     def _move(

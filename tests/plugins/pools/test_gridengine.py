@@ -92,6 +92,33 @@ def test_letters_say_what_a_host_does(
     assert (node.used, node.slots, [str(it) for it in node.jobs]) == (1, 2, ["8.1 (batch: arr)"])
 
 
+@pytest.mark.parametrize(
+    ("letters", "target", "state"),
+    [
+        ("", "up", "up"),
+        ("u", "draining", "up"),
+        ("d", "up", "draining"),
+        ("du", "draining", "draining"),
+        # It is in no queue that stays.
+        ("o", "up", "up"),
+        ("o", "draining", "draining"),
+        ("o", "down", "up"),
+    ],
+)
+def test_the_entry_drains_where_no_queue_gives_its_host_work(
+    monkeypatch: pytest.MonkeyPatch, letters: str, target: str, state: str
+) -> None:
+    module = loaded(monkeypatch, "cobweb_gridengine")
+    known = {"n01": "n01.lab"}
+    monkeypatch.setattr(module.Master, "entries", lambda _self: known)
+    nodes = sys.modules["ansible.module_utils.cobweb_gridengine"].nodes_of(QHOST % letters)
+    monkeypatch.setattr(module.Master, "nodes", lambda _self: nodes)
+    cob = {"spec": {"resource": "n01", "with": {}}, "target": target}
+    assert module.entry_check(cob) == {"state": state}
+    known.clear()
+    assert module.entry_check(cob) == {"state": "down"}
+
+
 def test_what_is_held_or_in_error_is_not_pending(engine: ModuleType) -> None:
     rows = [row(1), row(2, "hqw"), row(3, "Eqw"), row(4, "Rq", more="<tasks>1-5:2,8</tasks>")]
     found = engine.pending_of(QSTAT.format("".join(rows)))

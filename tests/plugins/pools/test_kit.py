@@ -147,6 +147,40 @@ class _Hasty(_Member):
     steps: ClassVar[Sequence[str]] = (*_Member.steps, "up down")
 
 
+class _Master(_Good):
+    """An adapter with entries, whose state is not that of their members."""
+
+    of_draining: ClassVar[str] = "up"
+
+    def expand(self, service: AdapterService, members: Sequence[Membership]) -> Expansion:
+        wants = {it.entry: {**self.cob(it), "type": "entry"} for it in members}
+        for entry in (it for it in wants.values() if it["want"] == "draining"):
+            entry["want"] = self.of_draining
+        return Expansion(cobs={**super().expand(service, members).cobs, **wants})
+
+
+class _Draining(_Master):
+    of_draining: ClassVar[str] = "draining"
+
+
+class _Entry(_Member):
+    """The type of entries that drain."""
+
+    name: ClassVar[str] = "entry"
+    steps: ClassVar[Sequence[str]] = (*_Member.steps, "up down")
+
+
+class _Plain(_Member):
+    name: ClassVar[str] = "entry"
+    states: ClassVar[Sequence[str]] = ("down", "up")
+    serving: ClassVar[Sequence[str]] = ("up",)
+    steps: ClassVar[Sequence[str]] = ("down up", "up down")
+
+
+class _OneWay(_Entry):
+    steps: ClassVar[Sequence[str]] = ("down up", "up draining", "draining down")
+
+
 def _failing(**case: Any) -> list[str]:
     failing = []
     for check in adapter_checks(AdapterCase(**{"adapter": _Good, "type": _Member, **case})):
@@ -180,6 +214,22 @@ def test_the_kit_finds_a_service_that_runs_out_of_nothing() -> None:
 @pytest.mark.parametrize("member", [_Outdated, _Idler, _Hasty])
 def test_the_kit_finds_members_that_do_not_drain(member: type[_Member]) -> None:
     assert _failing(type=member) == ["members_drain_before_they_go"]
+
+
+@pytest.mark.parametrize(
+    ("adapter", "entry", "failing"),
+    [
+        (_Master, _Plain, []),
+        (_Draining, _Entry, []),
+        (_Master, _Entry, ["schema_and_members_are_sound"]),
+        (_Draining, _Plain, ["schema_and_members_are_sound"]),
+        (_Draining, _OneWay, ["members_drain_before_they_go"]),
+    ],
+)
+def test_the_kit_finds_entries_that_drain_without_their_type_or_not_with_it(
+    adapter: type[_Good], entry: type[_Member], failing: list[str]
+) -> None:
+    assert _failing(adapter=adapter, entry_type=entry) == failing
 
 
 # --- with an executor, which here is the service itself

@@ -37,11 +37,17 @@ member: {type: pool-process, host: resource}
 ENTRY = """\
 types:
   own-entry:
-    states: [down, up]
+    states: [down, draining, up]
     preferred: up
     remove: down
+    serving: [draining, up]
     check: {tasks: look.yml}
-    transitions: {down -> up: {tasks: look.yml}, up -> down: {tasks: look.yml}}
+    transitions:
+      down -> up: {tasks: look.yml}
+      up -> draining: {tasks: look.yml}
+      draining -> up: {tasks: look.yml}
+      draining -> down: {tasks: look.yml}
+      up -> down: {tasks: look.yml}
 """
 
 Call = Callable[..., Any]
@@ -257,11 +263,19 @@ def test_an_adapter_may_be_a_file_of_the_site(
     assert "site.yml:12:48: `with` of service `web`: 'http' is not of type 'integer'" in ran.err
 
 
+@pytest.fixture
+def drains() -> str:
+    """Return what else is said of entries."""
+    return ""
+
+
 @pytest.fixture(params=["first", "last"])
-def joins(own: Callable[[str], None], site: Path, request: pytest.FixtureRequest) -> str:
+def joins(
+    own: Callable[[str], None], site: Path, drains: str, request: pytest.FixtureRequest
+) -> str:
     """Give the service `web` members with entries; return which of both comes first."""
     text = OWN.replace("type: pool-process", "type: own-entry")
-    own(f"{text}entry: {{type: own-entry, joins: {request.param}}}\n")
+    own(f"{text}entry: {{type: own-entry, joins: {request.param}{drains}}}\n")
     (site / "look.yml").write_text("[]", encoding="utf-8")
     with (site / "site.yml").open("a", encoding="utf-8") as file:
         file.write(ENTRY)
@@ -286,6 +300,28 @@ def test_an_entry_goes_last_and_comes_when_the_adapter_says(
     assert graph() == ({entry: "down"}, [])
     shown = json.loads(ask("show", entry, "-o", "json").out)["hosts"][0]["cobs"][0]["spec"]
     assert (shown["lost"], shown["master"]) == (True, "head")
+
+
+@pytest.mark.usefixtures("joins")
+@pytest.mark.parametrize("drains", [", drains: true"])
+def test_an_entry_that_drains_does_so_with_its_member(
+    ask: Call, decide: Call, graph: Call, site: Path
+) -> None:
+    """The member need not be reached for that, and one that is not there yet comes first."""
+    member, entry = "n01/pool-web-n01", "head/pool-web-n01-entry"
+    assert decide("n01", service="web", phase="in", since=1).code == 0
+    assert graph()[0] == {member: "up", entry: "up"}
+    assert decide("n01", service="web", phase="leaving", since=1, to="hpc").code == 0
+    assert graph()[0] == {member: "draining", entry: "draining"}
+    for state in ("down", "up", "draining"):
+        (site / "states.json").write_text(json.dumps({member: state, entry: state}))
+        assert ask("simulate", "--initial", str(site / "states.json")).code == 0, state
+    ran = ask("simulate", "--initial", "up", "--unreachable", "n01", "--events", "-")
+    assert (ran.code, ran.out.count('"to":"draining","state":"draining"')) == (1, 1), ran.out
+    assert decide("n01", service="hpc", phase="in", since=1, was=["web"]).code == 0
+    wants, needs = graph()
+    assert wants == {member: "down", entry: "down", "n01/pool-hpc-n01": "up"}
+    assert (entry, "draining -> down", member, "down") in needs
 
 
 @pytest.mark.parametrize(

@@ -275,3 +275,22 @@ def test_the_state_of_a_member(
     other = {"alive": True, "cluster": "other"}
     if not alive:
         assert world.module.check({**cob, "daemon": other})["state"] == state
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason", "target", "state"),
+    [
+        ([], "", "up", "up"),
+        ([], "", "draining", "up"),
+        (["DRAIN"], "cobweb pools: leaves batch", "up", "draining"),
+        (["DRAIN"], "cobweb pools: leaves batch", "down", "draining"),
+        (["DRAIN"], "its fan is broken", "up", "up"),
+        (["DRAIN"], "its fan is broken", "draining", "draining"),
+    ],
+)
+def test_the_entry_drains_where_pools_have_drained_the_node(
+    world: World, flags: list[str], reason: str, target: str, state: str
+) -> None:
+    world.nodes = answer("nodes", [{**NODE, "state_flags": flags, "reason": reason}])
+    cob = {"spec": {"resource": "n01", "with": {}}, "target": target}
+    assert world.module.entry_check(cob) == {"state": state}
