@@ -15,22 +15,27 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import subprocess
 import tempfile
-import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 from ansible.module_utils import cobweb_supervisor as supervision
-from ansible.module_utils.cobweb_gridengine import Master, Node, line, short
+from ansible.module_utils.cobweb_gridengine import Master, Node, line
 from ansible.module_utils.cobweb_host import Answer, Failed, run
-from ansible.module_utils.cobweb_tools import SYSTEM_PATH, Record, replace_file
+from ansible.module_utils.cobweb_scheduler import (
+    observed,
+    pids,
+    refuse_jobs,
+    run_alone,
+    seen,
+    short,
+    until,
+)
+from ansible.module_utils.cobweb_tools import Record, replace_file
 
 REPORT_S = 60.0
 END_S = 40.0
 REQUEUE_S = 60.0
-POLL_S = 0.2
-NAMED_JOBS = 5
 SCRIPT = "/etc/init.d/gridengine-exec"
 DAEMON = "sge_execd"
 SHEPHERD = "sge_shepherd"
@@ -91,14 +96,14 @@ def entry_remove(cob: Dict[str, Any]) -> Answer:
         return {"changed": False}
     if cob["spec"].get("lost"):
         _give_up(master, name)
-    _refuse_jobs(cob, master.nodes().get(host))
+    refuse_jobs(cob, _jobs(master.nodes().get(host)))
 
     def gone() -> bool:
         said.append(master.attempt("qconf", "-de", name).message)
         return host not in master.entries()
 
     said: List[str] = []
-    if not _until(gone, END_S / 4):
+    if not until(gone, END_S / 4):
         hint = "take it out of what names it"
         raise Failed(f"{name}: qconf -de: {line(said[-1])}; {hint}")
     return {"changed": True}
@@ -112,7 +117,7 @@ def _give_up(master: Master, name: str) -> None:
     _remove_from_group(master, name)
     for number in sorted({job.number for job in node.jobs} if node else ()):
         master.attempt("qmod", "-f", "-rj", number)
-    _until(lambda: not _jobs(master.nodes().get(short(name))), REQUEUE_S)
+    until(lambda: not _jobs(master.nodes().get(short(name))), REQUEUE_S)
 
 
 # --- a member, on the host of the master
@@ -169,7 +174,7 @@ def admit(cob: Dict[str, Any]) -> Answer:
         return found is not None and found.reports
 
     name = _name(master, cob)
-    if not _until(heard, REPORT_S):
+    if not until(heard, REPORT_S):
         where = cob["about"]["qmaster"]
         hint = f"is port 6445 open? see {LOGS} there, and its `messages`"
         raise Failed(f"{name}: {DAEMON} did not report to {where} within {REPORT_S:g} s: {hint}")
@@ -178,7 +183,7 @@ def admit(cob: Dict[str, Any]) -> Answer:
         master.say("qconf", "-aattr", "hostgroup", "hostlist", name, master.group)
     _enable(master, node())
     # A queue instance that is new is not heard for a moment.
-    if not _until(lambda: _takes_work(node()), REPORT_S):
+    if not until(lambda: _takes_work(node()), REPORT_S):
         hint = f"is there a queue with {master.group} in its `hostlist`?"
         raise Failed(f"{name} has no queue instance that takes work; {hint}")
     return {"changed": before != node()}
@@ -195,7 +200,7 @@ def dismiss(cob: Dict[str, Any]) -> Answer:
     master, host = _master(cob), short(cob["spec"]["resource"])
     node = master.nodes().get(host)
     changed = _disable(master, node)
-    _refuse_jobs(cob, master.nodes().get(host))
+    refuse_jobs(cob, _jobs(master.nodes().get(host)))
     if node is not None:
         changed = _remove_from_group(master, node.name) or changed
     return {"changed": changed}
@@ -238,19 +243,10 @@ def _remove_from_group(master: Master, name: str) -> bool:
         node = master.nodes().get(host)
         return node is None or not node.queued
 
-    if not _until(gone, END_S / 4):
+    if not until(gone, END_S / 4):
         hint = f"take it out of their `hostlist`, where it is not by {group}"
         raise Failed(f"{name} still has queue instances; {hint}")
     return inside
-
-
-def _refuse_jobs(cob: Dict[str, Any], node: Optional[Node]) -> None:
-    jobs = _jobs(node)
-    if jobs:
-        more = f" and {len(jobs) - NAMED_JOBS} more" if len(jobs) > NAMED_JOBS else ""
-        named = ", ".join(jobs[:NAMED_JOBS])
-        resource, service = cob["spec"]["resource"], cob["spec"]["service"]
-        raise Failed(f"{resource} cannot leave {service}, jobs at work: {named}{more}")
 
 
 def _jobs(node: Optional[Node]) -> List[str]:
@@ -283,16 +279,11 @@ def observe(cob: Dict[str, Any]) -> Answer:
         "running": len({job for node in found.values() for job in node.jobs}),
         "utilisation": min(1.0, used),
     }
-    members = {it: _seen(found[it]) for it in sorted(found)}
-    values = [{"name": name, "value": value} for name, value in kpis.items()]
-    # `results` are items of a loop for Ansible
-    return {"observed": {"state": "running", "kpis": values, "members": members}}
-
-
-def _seen(node: Node) -> Dict[str, Any]:
-    state, jobs = _state(node), len(node.jobs)
-    load = min(1.0, node.used / node.slots) if node.slots else 0.0
-    return {"idle": not jobs and state != "silent", "jobs": jobs, "load": load, "state": state}
+    members = {
+        it: seen(_state(node), len(node.jobs), node.used, node.slots)
+        for it, node in sorted(found.items())
+    }
+    return observed(kpis, members)
 
 
 def _state(node: Node) -> str:
@@ -306,14 +297,14 @@ def _state(node: Node) -> str:
 
 def daemon(cob: Dict[str, Any]) -> Answer:
     """Find whether an execution daemon runs, and for which master."""
-    return {"daemon": {"alive": bool(_pids(DAEMON)), "qmaster": _qmaster(cob)}}
+    return {"daemon": {"alive": bool(pids(DAEMON)), "qmaster": _qmaster(cob)}}
 
 
 def start(cob: Dict[str, Any]) -> Answer:
     """Have the execution daemon run, for the master of the service."""
     master, wanted = _master(cob), cob["about"]["qmaster"]
     path, known = master.common / "act_qmaster", _qmaster(cob)
-    alive = bool(_pids(DAEMON))
+    alive = bool(pids(DAEMON))
     host = cob["spec"]["resource"]
     if alive and known != wanted:
         hint = "end it if that is over"
@@ -328,7 +319,7 @@ def start(cob: Dict[str, Any]) -> Answer:
     if alive:
         return {"changed": known != wanted}
     done = _script("restart")  # which is also for one that systemd believes to be there
-    if not _until(lambda: bool(_pids(DAEMON)), END_S / 4):
+    if not until(lambda: bool(pids(DAEMON)), END_S / 4):
         raise Failed(f"{host}: {DAEMON} does not start: {done or f'see {LOGS}'}")
     return {"changed": True}
 
@@ -336,14 +327,14 @@ def start(cob: Dict[str, Any]) -> Answer:
 def stop(cob: Dict[str, Any]) -> Answer:
     """End the execution daemon, unless jobs are at work by its own host, and see it gone."""
     host, changed = cob["spec"]["resource"], False
-    if _pids(DAEMON) and _qmaster(cob) == cob["about"]["qmaster"]:
-        shepherds = ", ".join(map(str, _pids(SHEPHERD)))
+    if pids(DAEMON) and _qmaster(cob) == cob["about"]["qmaster"]:
+        shepherds = ", ".join(map(str, pids(SHEPHERD)))
         if shepherds:
             raise Failed(f"{host} cannot leave, jobs are at work by {SHEPHERD}: {shepherds}")
         said, changed = _script("stop"), True
-        if not _until(lambda: not _pids(DAEMON), 1.0):
-            supervision.signal_all(_pids(DAEMON), signal.SIGTERM)
-        if not _until(lambda: not _pids(DAEMON), END_S):
+        if not until(lambda: not pids(DAEMON), 1.0):
+            supervision.signal_all(pids(DAEMON), signal.SIGTERM)
+        if not until(lambda: not pids(DAEMON), END_S):
             raise Failed(f"{host}: {DAEMON} does not end: {said or 'it ignores SIGTERM'}")
     record = _record(cob)
     kept = record.read()
@@ -374,53 +365,16 @@ def _qmaster(cob: Dict[str, Any]) -> str:
         return ""
 
 
-def _pids(program: str) -> List[int]:
-    """Return the processes of a program, by the name that the kernel has of them."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            text = (folder / "comm").read_text(encoding="utf-8", errors="replace")
-            if text.strip() == program and supervision.read_row(int(folder.name)):
-                found.append(int(folder.name))
-    return sorted(found)
-
-
 def _script(action: str) -> str:
-    """Run the script of the daemon, with nothing of ours for it to keep; return its errors."""
-    with tempfile.TemporaryFile() as said:
-        try:
-            done = subprocess.run(
-                [SCRIPT, action],
-                cwd="/",
-                env={"PATH": SYSTEM_PATH, "LC_ALL": "C", "HOME": "/root"},
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,
-                timeout=2 * END_S,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise Failed(f"there is no {SCRIPT}; install gridengine-exec") from None
-        except subprocess.TimeoutExpired:
-            return f"{SCRIPT} {action} did not end"
-        said.seek(0)
-        text = line(said.read().decode("utf-8", errors="replace"))
-    return text if done.returncode else ""
+    """Run the script of the daemon; return its errors."""
+    status, said = run_alone([SCRIPT, action], "gridengine-exec", 2 * END_S)
+    if status is None:
+        return f"{SCRIPT} {action} did not end"
+    return line(said) if status else ""
 
 
 def _master(cob: Dict[str, Any]) -> Master:
     return Master(cob["spec"]["with"])
-
-
-def _until(holds: Callable[[], bool], patience_s: float) -> bool:
-    """Wait until something holds that nobody tells; say whether it does."""
-    deadline = time.monotonic() + patience_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(POLL_S)
-    return True
 
 
 if __name__ == "__main__":

@@ -17,23 +17,28 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
-import subprocess
-import tempfile
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 from ansible.module_utils import cobweb_supervisor as supervision
 from ansible.module_utils.cobweb_host import Answer, Failed, run
-from ansible.module_utils.cobweb_slurm import Controller, Node, line, short
-from ansible.module_utils.cobweb_tools import SYSTEM_PATH, Done, attempt, has_systemd, replace_file
+from ansible.module_utils.cobweb_scheduler import (
+    observed,
+    pids,
+    refuse_jobs,
+    run_alone,
+    seen,
+    short,
+    until,
+)
+from ansible.module_utils.cobweb_slurm import Controller, Node, line
+from ansible.module_utils.cobweb_tools import Done, attempt, has_systemd, replace_file
 
 REPORT_S = 60.0
 END_S = 40.0
 DELETE_S = 20.0
 START_S = 45.0
-POLL_S = 0.2
-NAMED_JOBS = 5
 DAEMON = "slurmd"
 STEP = "slurmstepd"
 PATH = "/usr/sbin/slurmd"
@@ -83,7 +88,7 @@ def entry_check(cob: Dict[str, Any]) -> Answer:
 
 def entry_add(cob: Dict[str, Any]) -> Answer:
     """See that there is a node, which is slurmd's own doing."""
-    if not _until(lambda: _node(cob), REPORT_S):
+    if not until(lambda: _node(cob), REPORT_S):
         hint = "has its slurmd ended, or does its host go by another name?"
         raise Failed(f"{cob['spec']['resource']}: the controller has no such node; {hint}")
     return {"changed": False}
@@ -94,10 +99,11 @@ def entry_resume(cob: Dict[str, Any]) -> Answer:
     node = _node(cob)
     if node is None or not (node.drained and node.reason.startswith(OURS)):
         return {"changed": False}
-    done = _scontrol("update", f"nodename={node.name}", "state=resume")
+    # Which leaves one down that is down; `resume` would have jobs begin there.
+    done = _scontrol("update", f"nodename={node.name}", "state=undrain")
     after = _node(cob)
     if after is not None and after.drained:
-        raise Failed(f"{node.name}: scontrol update state=resume: {line(done.message)}")
+        raise Failed(f"{node.name}: scontrol update state=undrain: {line(done.message)}")
     return {"changed": True}
 
 
@@ -110,7 +116,7 @@ def entry_remove(cob: Dict[str, Any]) -> Answer:
     if lost:
         _give_up(cob, node)
     _refuse_static(node, "its jobs were begun elsewhere" if lost else "it stays")
-    _refuse_jobs(cob)
+    refuse_jobs(cob, _jobs(cob))
     said: List[str] = []
 
     def gone() -> bool:
@@ -118,7 +124,7 @@ def entry_remove(cob: Dict[str, Any]) -> Answer:
             said.append(_scontrol("delete", f"nodename={node.name}").message)
         return _node(cob) is None
 
-    if not _until(gone, DELETE_S):
+    if not until(gone, DELETE_S):
         raise Failed(f"{node.name}: scontrol delete: {line(said[-1])}")
     return {"changed": True}
 
@@ -129,7 +135,7 @@ def _give_up(cob: Dict[str, Any], node: Node) -> None:
     done = _scontrol("update", f"nodename={node.name}", "state=down", reason)
     if done.status and _node(cob):
         raise Failed(f"{node.name}: scontrol update state=down: {line(done.message)}")
-    _until(lambda: not _jobs(cob), END_S)
+    until(lambda: not _jobs(cob), END_S)
 
 
 # --- a member, on the host of the controller
@@ -179,7 +185,7 @@ def _unused(cob: Dict[str, Any], node: Node) -> str:
 def admit(cob: Dict[str, Any]) -> Answer:
     """Wait until the node is heard, and have it take work."""
     host, changed = cob["spec"]["resource"], False
-    if not _until(lambda: _is_heard(_node(cob)), REPORT_S):
+    if not until(lambda: _is_heard(_node(cob)), REPORT_S):
         node = _node(cob)
         if node is None or node.silent:
             hint = f"is port 6818 of it open, and its host name {short(host)}? see {LOG} there"
@@ -188,7 +194,7 @@ def admit(cob: Dict[str, Any]) -> Answer:
     if node and not node.takes_work and node.reason.startswith(GONE_REASONS):
         done = _scontrol("update", f"nodename={node.name}", "state=resume")
         changed = True
-        _until(lambda: _takes_work(_node(cob)), END_S)
+        until(lambda: _takes_work(_node(cob)), END_S)
         if done.status and not _takes_work(_node(cob)):
             raise Failed(f"{host}: scontrol update state=resume: {line(done.message)}")
         node = _node(cob)
@@ -210,7 +216,7 @@ def drain(cob: Dict[str, Any]) -> Answer:
 def dismiss(cob: Dict[str, Any]) -> Answer:
     """See that no jobs are there, and that none will be."""
     changed = _drain(cob)
-    _refuse_jobs(cob)
+    refuse_jobs(cob, _jobs(cob))
     return {"changed": changed, **about(cob)}
 
 
@@ -233,15 +239,6 @@ def _refuse_static(node: Node, so: str) -> None:
     if node.is_static:
         hint = "mark it `static: true` in the site, or take it out of there and make it dynamic"
         raise Failed(f"{node.name} cannot leave, slurm.conf names it, {so}; {hint}")
-
-
-def _refuse_jobs(cob: Dict[str, Any]) -> None:
-    jobs = _jobs(cob)
-    if jobs:
-        more = f" and {len(jobs) - NAMED_JOBS} more" if len(jobs) > NAMED_JOBS else ""
-        named = ", ".join(jobs[:NAMED_JOBS])
-        resource, service = cob["spec"]["resource"], cob["spec"]["service"]
-        raise Failed(f"{resource} cannot leave {service}, jobs at work: {named}{more}")
 
 
 def _jobs(cob: Dict[str, Any]) -> List[str]:
@@ -287,15 +284,11 @@ def observe(cob: Dict[str, Any]) -> Answer:
         "running": len({job.number for many in at_work.values() for job in many}),
         "utilisation": min(1.0, used),
     }
-    members = {key: _seen(nodes[key], len(at_work[key])) for key in sorted(nodes)}
-    values = [{"name": name, "value": value} for name, value in kpis.items()]
-    return {"observed": {"state": "running", "kpis": values, "members": members}}
-
-
-def _seen(node: Node, jobs: int) -> Dict[str, Any]:
-    state = "silent" if node.silent else "up" if node.takes_work else "draining"
-    load = min(1.0, node.used / node.cpus) if node.cpus else 0.0
-    return {"idle": not jobs and state != "silent", "jobs": jobs, "load": load, "state": state}
+    members = {
+        key: seen(node.state, len(at_work[key]), node.used, node.cpus)
+        for key, node in sorted(nodes.items())
+    }
+    return observed(kpis, members)
 
 
 # --- a member, on its own host
@@ -319,7 +312,7 @@ def start(cob: Dict[str, Any]) -> Answer:
         _end(cob)  # which does not register anew once its node was deleted
     command = [PATH] if of["static"] else [PATH, *_options(cob)]
     said = _start_unit(cob, command) if has_systemd() else _run(command)
-    if not _until(lambda: _pids(DAEMON), END_S / 4):
+    if not until(lambda: pids(DAEMON), END_S / 4):
         hint = next((HINTS[it] for it in HINTS if it in said), f"see {LOG} there")
         raise Failed(f"{host}: {DAEMON} does not start: {said or 'it says nothing'}; {hint}")
     return {"changed": True}
@@ -330,7 +323,7 @@ def stop(cob: Dict[str, Any]) -> Answer:
     host, changed = cob["spec"]["resource"], False
     found = _found()
     if found["alive"] and _is_ours(cob["about"]["cluster"], found):
-        steps = ", ".join(map(str, _pids(STEP)))
+        steps = ", ".join(map(str, pids(STEP)))
         if steps:
             raise Failed(f"{host} cannot leave, jobs are at work by {STEP}: {steps}")
         if has_systemd():
@@ -346,8 +339,8 @@ def stop(cob: Dict[str, Any]) -> Answer:
 
 
 def _found() -> Dict[str, Any]:
-    pids = _pids(DAEMON)
-    return {"alive": bool(pids), "cluster": _cluster_of(pids[0]) if pids else ""}
+    found = pids(DAEMON)
+    return {"alive": bool(found), "cluster": _cluster_of(found[0]) if found else ""}
 
 
 def _is_ours(cluster: str, found: Dict[str, Any]) -> bool:
@@ -392,27 +385,11 @@ def _start_unit(cob: Dict[str, Any], command: List[str]) -> str:
 
 
 def _run(command: List[str]) -> str:
-    """Start slurmd with nothing of ours for it to keep; return what went wrong."""
-    with tempfile.TemporaryFile() as said:
-        try:
-            done = subprocess.run(
-                command,
-                cwd="/",
-                env={"PATH": SYSTEM_PATH, "LC_ALL": "C"},
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,
-                timeout=START_S,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise Failed(f"there is no {PATH}; install slurmd") from None
-        except subprocess.TimeoutExpired:
-            return f"it was not ready within {START_S:g} s"
-        said.seek(0)
-        text = said.read().decode("utf-8", errors="replace")
-    return _short(text) if done.returncode else ""
+    """Start slurmd; return what went wrong."""
+    status, said = run_alone(command, "slurmd", START_S)
+    if status is None:
+        return f"it was not ready within {START_S:g} s"
+    return _short(said) if status else ""
 
 
 def _short(text: str) -> str:
@@ -423,9 +400,9 @@ def _short(text: str) -> str:
 def _end(cob: Dict[str, Any]) -> None:
     if has_systemd():
         attempt("systemctl", "stop", f"{DAEMON}.service", timeout_s=2 * START_S)
-    if not _until(lambda: not _pids(DAEMON), 0.0):
-        supervision.signal_all(_pids(DAEMON), signal.SIGTERM)
-    if not _until(lambda: not _pids(DAEMON), END_S):
+    if not until(lambda: not pids(DAEMON), 0.0):
+        supervision.signal_all(pids(DAEMON), signal.SIGTERM)
+    if not until(lambda: not pids(DAEMON), END_S):
         raise Failed(f"{cob['spec']['resource']}: {DAEMON} does not end: it ignores SIGTERM")
 
 
@@ -438,27 +415,6 @@ def _owner(path: Path) -> str:
         return path.read_text(encoding="utf-8").splitlines()[0][2:]
     except (OSError, IndexError):
         return ""
-
-
-def _pids(program: str) -> List[int]:
-    """Return the processes of a program, by the name that the kernel has of them."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            text = (folder / "comm").read_text(encoding="utf-8", errors="replace")
-            if text.strip() == program and supervision.read_row(int(folder.name)):
-                found.append(int(folder.name))
-    return sorted(found)
-
-
-def _until(holds: Callable[[], Any], patience_s: float) -> bool:
-    """Wait until something holds that nobody tells; say whether it does."""
-    deadline = time.monotonic() + patience_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(POLL_S)
-    return True
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 from xml.etree import ElementTree as ET
 
 from ansible.module_utils.cobweb_host import Failed
+from ansible.module_utils.cobweb_scheduler import count_tasks, plain, short
 from ansible.module_utils.cobweb_tools import SYSTEM_PATH, Done, attempt
 
 TOOL_S = 25.0
@@ -24,7 +25,6 @@ ASKED_JOBS = 20
 GONE = "o"
 """The letter of a queue instance that is only there until its jobs have ended."""
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 _CONCURRENCY = re.compile(r"^maximum concurrency: +(\d+)", re.MULTILINE)
 _TOO_FEW_SLOTS = re.compile(r"cannot run in PE .* because it only offers \d+ slots")
 
@@ -80,11 +80,6 @@ class Waiting(NamedTuple):
     tasks: int
     is_array: bool
     kind: Tuple[str, ...]
-
-
-def short(name: str) -> str:
-    """Return the name of a host up to its first dot."""
-    return name.split(".", 1)[0].lower()
 
 
 class Master:
@@ -215,8 +210,8 @@ def _job(job: ET.Element) -> Job:
     return Job(
         number=_named(job, "name", "qhost"),
         task=values.get("taskid", ""),
-        name=_plain(values.get("job_name", "")),
-        owner=_plain(values.get("job_owner", "")),
+        name=plain(values.get("job_name", "")),
+        owner=plain(values.get("job_owner", "")),
     )
 
 
@@ -239,22 +234,10 @@ def _waiting(row: ET.Element) -> Waiting:
         number=str(_whole(row.findtext("JB_job_number"), "qstat")),
         state=row.findtext("state") or "",
         slots=slots,
-        tasks=1 if tasks is None else count_tasks(tasks),
+        tasks=1 if tasks is None else count_tasks(tasks, "qstat"),
         is_array=tasks is not None,
         kind=(owner, str(slots), *sorted(asks)),
     )
-
-
-def count_tasks(text: str) -> int:
-    """Return how many tasks a list like `1-5:2,8,9` names."""
-    count = 0
-    for part in text.split(","):
-        found = _RANGE.fullmatch(part.strip())
-        if found is None:
-            raise Failed(f"qstat: {text!r} is no list of tasks")
-        first, last, step = (int(it) if it else 0 for it in found.groups())
-        count += (last - first) // (step or 1) + 1 if last else 1
-    return count
 
 
 def _root(text: str, tag: str) -> ET.Element:
@@ -280,7 +263,3 @@ def _whole(text: Optional[str], tool: str) -> int:
         return int(text or "")
     except ValueError:
         raise Failed(f"{tool}: {text!r} in its answer is no number") from None
-
-
-def _plain(text: str) -> str:
-    return text if text.isprintable() else ascii(text)

@@ -14,6 +14,7 @@ import time
 from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
 
 from ansible.module_utils.cobweb_host import Failed
+from ansible.module_utils.cobweb_scheduler import count_tasks, plain, short
 from ansible.module_utils.cobweb_tools import Done, attempt
 
 TOOL_S = 25.0
@@ -36,11 +37,14 @@ SOON = frozenset(("None", "Priority", "Resources", "ReqNodeNotAvail", "NodeDown"
 TOO_SMALL = frozenset(("PartitionConfig", "PartitionNodeLimit"))
 """Why one waits that asks for more than the members of its partition have all together.
 
-They are also said of one that no member could ever run, and of all where there is no member.
+They are also said of one that no member could ever run, and of all where there is no member; those
+behind the first one that waits keep them when there are members.
 """
 
+ASKS = ("features", "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task")
+"""What a job may ask of a node beside processors and memory."""
+
 _HOSTS = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
-_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
 class Job(NamedTuple):
@@ -60,6 +64,7 @@ class Job(NamedTuple):
     cpus: int
     node_cpus: int
     node_memory: int
+    is_choosy: bool
     tasks: int
     at_once: int
     priority: int
@@ -108,6 +113,11 @@ class Node(NamedTuple):
     def drained(self) -> bool:
         """Say whether somebody, or Slurm itself, has it drained."""
         return "DRAIN" in self.states
+
+    @property
+    def state(self) -> str:
+        """The state of a member that the service says."""
+        return "silent" if self.silent else "up" if self.takes_work else "draining"
 
     @property
     def takes_work(self) -> bool:
@@ -168,7 +178,7 @@ def _tasks(job: Job, running: int) -> int:
 
 
 def could_begin(job: Job, nodes: List[Node], limits: Dict[str, int]) -> bool:
-    """Say whether a job that is too large for its partition is not with more members."""
+    """Say whether a job that was too large for its partition is not with more members."""
     if job.reason not in TOO_SMALL:
         return False
     there = [it for it in nodes if set(it.partitions) & set(job.partitions)]
@@ -178,12 +188,8 @@ def could_begin(job: Job, nodes: List[Node], limits: Dict[str, int]) -> bool:
     if not there:
         return True
     fits = any(it.cpus >= job.node_cpus and it.memory >= job.node_memory for it in there)
-    return fits and (job.nodes > len(there) or job.cpus > sum(it.cpus for it in there))
-
-
-def short(name: str) -> str:
-    """Return the name of a host up to its first dot."""
-    return name.split(".", 1)[0].lower()
+    is_too_large = job.nodes > len(there) or job.cpus > sum(it.cpus for it in there)
+    return fits and (is_too_large or not job.is_choosy)
 
 
 def line(text: str) -> str:
@@ -224,8 +230,8 @@ def _job(row: Any) -> Job:
     return Job(
         number=f"{array}_{task}" if is_one else str(it.whole("job_id")),
         array=str(array or number),
-        name=_plain(it.text("name", "")),
-        owner=_plain(it.text("user_name", "") or str(it.whole("user_id", 0))),
+        name=plain(it.text("name", "")),
+        owner=plain(it.text("user_name", "") or str(it.whole("user_id", 0))),
         states=it.words("job_state"),
         reason=it.text("state_reason", "None"),
         partitions=tuple(it.text("partition", "").split(",")),
@@ -236,7 +242,8 @@ def _job(row: Any) -> Job:
         cpus=it.whole("cpus", 1),
         node_cpus=it.whole("minimum_cpus_per_node", 1),
         node_memory=it.whole("memory_per_node", 0),
-        tasks=count_tasks(tasks) if tasks else 1,
+        is_choosy=any(it.text(key, "") for key in ASKS),
+        tasks=count_tasks(tasks, "squeue") if tasks else 1,
         at_once=it.whole("array_max_tasks", 0),
         priority=it.whole("priority", 0),
         eligible=it.whole("eligible_time", 0),
@@ -292,18 +299,6 @@ def _expanded(text: str) -> List[str]:
     return [f"{before}{number}{end}" for number in numbers for end in ends]
 
 
-def count_tasks(text: str) -> int:
-    """Return how many tasks a list like `1-5:2,8,9%2` names."""
-    count = 0
-    for part in text.partition("%")[0].split(","):
-        found = _RANGE.fullmatch(part.strip())
-        if found is None:
-            raise Failed(f"squeue: {text!r} is no list of tasks")
-        first, last, step = (int(it) if it else None for it in found.groups())
-        count += 1 if last is None else (last - (first or 0)) // (step or 1) + 1
-    return count
-
-
 class _Row:
     """One thing of an answer, where newer versions say numbers and states in other ways."""
 
@@ -355,8 +350,4 @@ def _rows(text: str, tool: str, key: str) -> List[Any]:
 
 def _said(error: Any) -> str:
     words = error if isinstance(error, dict) else {}
-    return _plain(f"{words.get('description', error)} ({words.get('error', 'no cause')})")
-
-
-def _plain(text: str) -> str:
-    return text if text.isprintable() else ascii(text)
+    return plain(f"{words.get('description', error)} ({words.get('error', 'no cause')})")

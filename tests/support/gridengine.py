@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
-from tests.support.fabric import Fabric, FabricHost
+from tests.support.fabric import FabricHost
+from tests.support.scheduler import Scheduler
 
-__all__ = ["USER", "GridEngine"]
-
-USER = "batch"
-"""Who submits jobs: root may not."""
-
-PATIENCE_S = 150
+__all__ = ["GridEngine"]
 
 # A scheduler that decides soon, and hosts that are missed soon; set before any host reports, for
 # one keeps to its old times for a while.
@@ -56,16 +50,15 @@ xuser_lists NONE\nprojects NONE\nxprojects NONE\nusage_scaling NONE\nreport_vari
 
 
 @dataclass(frozen=True, slots=True)
-class GridEngine:
+class GridEngine(Scheduler):
     """A cluster whose master is `master`; the hosts that may work for it have nothing set up."""
 
-    fabric: Fabric
-    master: FabricHost
+    SHOWS: ClassVar[str] = "qstat -f -u '*'; qhost"
+    PATIENCE_S: ClassVar[float] = 150
 
-    def make(self, *, users: bool = True) -> None:
+    def make(self) -> None:
         """Set up the master, a queue of the host group @allhosts, and the user on all hosts."""
-        for host in self.fabric.hosts if users else ():
-            self.fabric.run(host, "useradd", "-m", "-u", "2000", "-s", "/bin/bash", USER)
+        self.make_users()
         self.say(_MASTER)
 
     def join(self, host: FabricHost) -> None:
@@ -84,23 +77,12 @@ class GridEngine:
         """Say whether shell text fails on the master."""
         return self.say(f"({script}) || echo failed", check=False).endswith("failed")
 
-    def say(self, script: str, *, check: bool = True) -> str:
-        """Run shell text on the master as root, and return what it printed."""
-        return self.on(self.master, script, check=check)
-
-    def on(self, host: FabricHost, script: str, *, check: bool = True) -> str:
-        """Run shell text on a host as root, and return what it printed."""
-        done = self.fabric.run(host, "bash", "-c", script, check=False, timeout_s=120)
-        if check and done.returncode:
-            raise AssertionError(f"{script}: {done.returncode}\n{done.stdout}{done.stderr}")
-        return done.stdout.strip()
-
     def submit(self, command: str, options: str = "") -> str:
         """Submit a job of shell text that may be begun anew; return its number."""
         asks = f"qsub -terse -r y -N test -j y -o /dev/null {options}"
         line = f"echo {shlex.quote(command)} | {asks} 2>&1"
         # As long as no host is there it warns, and says that it could not run what it has taken.
-        said = self.say(f"su - {USER} -c {shlex.quote(line)}", check=False)
+        said = self.say_as_user(line, check=False)
         found = re.search(r"^(\d+)|Your job (\d+)", said, re.MULTILINE)
         if found is None:
             raise AssertionError(said)
@@ -111,17 +93,6 @@ class GridEngine:
         rows = self.say("qstat -u '*'").splitlines()[2:]
         words = [row.split() for row in rows]
         return " ".join(row[4] for row in words if row[0] == job)
-
-    def wait_for(
-        self, holds: Callable[[], object], what: str, patience_s: float = PATIENCE_S
-    ) -> None:
-        """Wait until something holds that nobody tells."""
-        deadline = time.monotonic() + patience_s
-        while not holds():
-            if time.monotonic() > deadline:
-                said = self.say("qstat -f -u '*'; qhost", check=False)
-                raise AssertionError(f"waited too long: {what}\n{said}")
-            time.sleep(0.2)
 
     def wait_running(self, job: str) -> None:
         """Wait until a job is at work."""
@@ -141,13 +112,3 @@ class GridEngine:
         """Delete a job and wait until the master knows nothing of it."""
         self.say(f"qdel -f {job}", check=False)
         self.wait_for(lambda: not self.state(job), f"job {job} is gone")
-
-    @contextmanager
-    def running(self, options: str = "") -> Iterator[str]:
-        """Have a job at work until the context ends."""
-        job = self.submit("sleep 600", options)
-        try:
-            self.wait_running(job)
-            yield job
-        finally:
-            self.let_end(job)

@@ -27,7 +27,7 @@ __all__ = ["PLAYBOOKS", "dies_at", "end_marked", "in_child", "loaded", "marked",
 PLAYBOOKS = Path(str(data_dir("playbooks")))
 UTILITIES = (
     *("host", "tools", "supervisor", "pool_folder", "pool_member"),
-    *("gridengine", "slurm"),
+    *("scheduler", "gridengine", "slurm"),
 )
 PATIENCE_S = 60.0
 CHANGES = frozenset(

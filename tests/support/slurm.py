@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from tests.support.fabric import Fabric, FabricHost
+from tests.support.scheduler import Scheduler
 
-__all__ = ["USER", "Slurm"]
+__all__ = ["Slurm"]
 
-USER = "batch"
-"""Who submits jobs."""
-
-PATIENCE_S = 60
-
-_MUNGE = """\
-mkdir -p /run/munge && chown munge: /run/munge && runuser -u munge -- /usr/sbin/munged
-useradd -m -u 2000 -s /bin/bash {}
-"""
+_MUNGE = "mkdir -p /run/munge && chown munge: /run/munge && runuser -u munge -- /usr/sbin/munged"
 
 # A job that was requeued waits until its credential is over: 120 s, if less than 5 s is said.
 _CONTROLLER = """\
@@ -57,20 +47,22 @@ SchedulerParameters=sched_interval=1,batch_sched_delay=1
 
 
 @dataclass(frozen=True, slots=True)
-class Slurm:
+class Slurm(Scheduler):
     """A cluster whose controller is `master`; hosts that may work for it have only munged running.
 
     slurm.conf names the hosts in `static`, whose slurmd is not started either.
     """
 
-    fabric: Fabric
-    master: FabricHost
     static: Sequence[str] = ()
+
+    SHOWS: ClassVar[str] = "squeue --states=all; sinfo -N -o '%N %T %E'"
+    PATIENCE_S: ClassVar[float] = 60
 
     def make(self) -> None:
         """Set up munged and the user on all hosts, and the controller with one partition."""
+        self.make_users()
         for host in self.fabric.hosts:
-            self.on(host, _MUNGE.format(USER))
+            self.on(host, _MUNGE)
         conf = _CONTROLLER.format(self.master.name)
         conf += "".join(f"NodeName={it} CPUs=2 State=UNKNOWN\n" for it in self.static)
         conf += "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
@@ -81,22 +73,11 @@ class Slurm:
         self.say("slurmctld")
         self.wait_for(lambda: "UP" in self.say("scontrol ping", check=False), "slurmctld is there")
 
-    def say(self, script: str, *, check: bool = True) -> str:
-        """Run shell text on the controller as root, and return what it printed."""
-        return self.on(self.master, script, check=check)
-
-    def on(self, host: FabricHost, script: str, *, check: bool = True) -> str:
-        """Run shell text on a host as root, and return what it printed."""
-        done = self.fabric.run(host, "bash", "-c", script, check=False, timeout_s=120)
-        if check and done.returncode:
-            raise AssertionError(f"{script}: {done.returncode}\n{done.stdout}{done.stderr}")
-        return done.stdout.strip()
-
     def submit(self, command: str, options: str = "") -> str:
         """Submit a job of shell text that may be begun anew; return its number."""
         asks = f"sbatch --parsable --requeue -J test -D /tmp -o /dev/null {options}"
         line = f"{asks} --wrap {shlex.quote(command)}"
-        return self.say(f"su - {USER} -c {shlex.quote(line)}")
+        return self.say_as_user(line)
 
     def jobs(self) -> list[Any]:
         """Return what the controller says of all jobs."""
@@ -112,26 +93,15 @@ class Slurm:
         """Return the names of all nodes."""
         return [str(it["name"]) for it in json.loads(self.say("sinfo --json"))["nodes"]]
 
-    def wait_for(self, holds: Callable[[], object], what: str) -> None:
-        """Wait until something holds that nobody tells."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not holds():
-            if time.monotonic() > deadline:
-                said = self.say("squeue --states=all; sinfo -N -o '%N %T %E'", check=False)
-                raise AssertionError(f"waited too long: {what}\n{said}")
-            time.sleep(0.2)
-
     def wait_state(self, job: str, state: str) -> None:
         """Wait until a job is in a state."""
         self.wait_for(lambda: self.state(job) == state, f"job {job} is {state}")
 
-    @contextmanager
-    def running(self, options: str = "") -> Iterator[str]:
-        """Have a job at work until the context ends."""
-        job = self.submit("sleep 600", options)
-        try:
-            self.wait_state(job, "RUNNING")
-            yield job
-        finally:
-            self.say(f"scancel {job}")
-            self.wait_state(job, "CANCELLED")
+    def wait_running(self, job: str) -> None:
+        """Wait until a job is at work."""
+        self.wait_state(job, "RUNNING")
+
+    def let_end(self, job: str) -> None:
+        """Cancel a job and wait until it is."""
+        self.say(f"scancel {job}")
+        self.wait_state(job, "CANCELLED")

@@ -117,7 +117,7 @@ def grid(folder: Path, *, hosts: int, at_work: int, step: int = 2) -> Iterator[G
         (folder / "site" / "site.yml").write_text(text, encoding="utf-8")
         day, night = (GridEngine(fabric, it) for it in fabric.hosts[:2])
         day.make()
-        night.make(users=False)
+        night.make()
         found = Grid(fabric=fabric, operator=operator, day=day, night=night)
         for host in found.nodes()[:at_work]:
             day.join(host)
@@ -300,6 +300,7 @@ def test_a_host_that_is_cut_off_moved_by_hand_or_dead_stays_alone_with_it(tmp_pa
         night.wait_for(lambda: found.of(night) - before, "another host moves")
         night.wait_for(lambda: all(night.state(it) == "r" for it in jobs), "jobs are at work")
         day.wait_for(lambda: "u" in day.say("qstat -f | grep n02"), "day misses n02")
+        found.await_note("n02", "day does not hear it")
 
         # All that is free goes to day, then what night has at work.
         more = gated(day, "go-day", 30)
@@ -320,8 +321,11 @@ def test_a_host_that_is_cut_off_moved_by_hand_or_dead_stays_alone_with_it(tmp_pa
         opened(found, "go-day", dead)
         night.wait_for(lambda: all(not night.state(it) for it in jobs), "the jobs of night end")
         day.wait_for(lambda: all(map(day.ends, (cut, *more))), "the jobs of day end")
+        assert day.ran_on(cut) == ["n02"]
         # The accounting names the runs that the dead host took with it, too.
-        ran_on = {it: [host for host in night.ran_on(it) if host != dead] for it in jobs}
+        runs = {it: night.ran_on(it) for it in jobs}
+        assert dead in [host for hosts in runs.values() for host in hosts]
+        ran_on = {it: [host for host in hosts if host != dead] for it, hosts in runs.items()}
         assert {it: len(hosts) for it, hosts in ran_on.items()} == dict.fromkeys(jobs, 1)
         assert [day.ends(it) for it in more] == [1] * 30
 
@@ -346,3 +350,36 @@ def test_a_host_that_is_moved_by_hand_keeps_the_master_that_it_was_given(tmp_pat
         assert day.on(found.host("n04"), f"cat {path}", check=False) == day.say(f"cat {path}")
         job = day.submit("true", "-l hostname=n04")
         day.wait_for(lambda: day.ends(job) == 1, "it works for day")
+
+
+@pytest.mark.full(
+    "a host that ssh does not reach, and whose master hears it: with the system it is for"
+)
+def test_a_host_that_ssh_does_not_reach_gets_no_new_work_while_it_is_to_leave(
+    tmp_path: Path,
+) -> None:
+    """Its master alone sees to that; once it is reached it moves, and each job is run once."""
+    keys = "/etc/fabric/authorized_keys"
+    with grid(tmp_path, hosts=1, at_work=1, step=1) as found:
+        day, night, n01 = found.day, found.night, found.host("n01")
+        site = tmp_path / "site" / "site.yml"
+        site.write_text(site.read_text(encoding="utf-8").replace("urgency: 40", "urgency: 60"))
+        with serving(found) as started:
+            settled(found, started)
+            day.on(n01, f"mv {keys} {keys}.kept; kill $(pgrep -x sshd | grep -vx 1)", check=False)
+            (urgent,) = gated(night, "go-night")
+            disabled = "qstat -f | awk '/@n01/ {print $6}'"
+            day.wait_for(lambda: "d" in day.say(disabled), "n01 gets no new work of day", 60)
+            (late,) = gated(day, "go-day")
+            refused = f"qstat -j {late}"
+            day.wait_for(lambda: "it is disabled" in day.say(refused, check=False), "no place")
+            assert (day.state(late), found.of(night)) == ("qw", set())
+            assert found.resource("n01")["service"] == "day"
+            day.on(n01, f"mv {keys}.kept {keys}")
+            night.wait_running(urgent)
+            assert day.state(late) == "qw"
+            opened(found, "go-night")
+            day.wait_running(late)
+            opened(found, "go-day")
+            day.wait_for(lambda: day.ends(late), "the job of day ends")
+        assert (night.ran_on(urgent), day.ran_on(late)) == (["n01"], ["n01"])

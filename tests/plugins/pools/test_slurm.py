@@ -164,6 +164,10 @@ def test_jobs_that_are_not_gone_are_at_work(world: World, state: str) -> None:
         ({"state_reason": "PartitionConfig", "minimum_cpus_per_node": 4, "cpus": 4}, 0),
         ({"state_reason": "PartitionConfig", "memory_per_node": 9000, "node_count": 2}, 0),
         ({"state_reason": "PartitionConfig", "node_count": 2, "cpus": 4}, 1),
+        # Said when there was no member, and not looked at since.
+        ({"state_reason": "PartitionConfig"}, 1),
+        ({"state_reason": "PartitionConfig", "features": "big"}, 0),
+        ({"state_reason": "PartitionConfig", "tres_per_node": "gres:gpu:1"}, 0),
         ({"state_reason": "PartitionConfig", "node_count": 2, "max_nodes": 1, "cpus": 3}, 0),
         ({"state_reason": "PartitionNodeLimit", "node_count": 2, "max_nodes": 2}, 1),
     ],
