@@ -86,13 +86,13 @@ class Admissions:
         goal, revisions = it.memory.goal, it.desk.revisions()
         if readable := it.readable:
             for name, revision in sorted(revisions.items()):
-                if revision > readable.decisions.get(name, 0):
+                if revision > (known := readable.decisions.get(name, 0)):
                     yield Candidate(
                         source=name,
                         value=str(revision),
                         files=readable.files,
                         decisions={**all_of(readable.decisions, revisions), name: revision},
-                        what=it.desk.decided(name),
+                        what=it.desk.decided(name, known),
                     )
         if goal is None or (self._is_newer(goal) and not it.memory.pin):
             decisions = revisions if goal is None else all_of(goal.decisions, revisions)

@@ -57,6 +57,7 @@ Examples:
   cobweb serve --once
   cobweb serve --git ssh://git@example.org/site.git --branch main"""
 
+_FILE = click.Path(dir_okay=False, path_type=Path)
 _MAY_SAY_WHY = click.option("--reason", metavar="TEXT", default="", help="Why: kept, and shown.")
 _SAYS_WHY = click.option("--reason", metavar="TEXT", required=True, help="Why: kept, and shown.")
 
@@ -65,8 +66,7 @@ _DECIDERS_EXAMPLES = """\b
 Examples:
   cobweb deciders
   cobweb deciders -o json
-  cobweb deciders --replay decided.jsonl
-"""
+  cobweb deciders --replay decided.jsonl"""
 
 
 @click.command("decisions", epilog=_EXAMPLES)
@@ -84,7 +84,8 @@ def decisions(
     """
     access = site_access(context)
     known = sorted(access.plugins.decision_schemas)
-    asked = sorted({*known, *_decided_in(access)}) if section is None else [section]
+    there = {it.section for it in access.decision_history()}  # also where the plugin is gone
+    asked = sorted({*known, *there}) if section is None else [section]
     found = {name: _found(access, name, key, history=history) for name in asked}
     if section is not None and section not in known and not found[section][0]:
         hint = f"known are {', '.join(known) or 'none'}"
@@ -99,10 +100,7 @@ def decisions(
 @click.argument("body", metavar="JSON|null")
 @click.option("--reason", metavar="TEXT", required=True, help="Why: shown wherever it counts.")
 @click.option(
-    "--revision",
-    metavar="N",
-    type=click.IntRange(0),
-    help="Only if the section is at this revision, the last one that you have seen.",
+    "--revision", metavar="N", type=click.IntRange(0), help="Only at this one: the last you saw."
 )
 @click.pass_context
 def decide(  # noqa: PLR0913  # one parameter per argument
@@ -142,11 +140,6 @@ def _decided(
             if revision is not None or attempt == 1:
                 raise
     raise AssertionError("the last attempt returns or raises")
-
-
-def _decided_in(access: SiteAccess) -> set[str]:
-    """Return the sections that something was decided in, also those whose plugin is gone."""
-    return {decision.section for decision in access.decision_history()}
 
 
 def _found(
@@ -226,10 +219,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> f
 )
 @click.option("--once", is_flag=True, help="One round, for cron and pipelines.")
 @click.option(
-    "--record",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Add to this file what deciders see and decide (see `cobweb deciders`).",
+    "--record", metavar="FILE", type=_FILE, help="Add to it what deciders see and decide."
 )
 @click.pass_context
 def serve(  # noqa: PLR0913  # one parameter per option
@@ -258,10 +248,7 @@ def serve(  # noqa: PLR0913  # one parameter per option
 
 @click.command("deciders", epilog=_DECIDERS_EXAMPLES)
 @click.option(
-    "--replay",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Have deciders decide again what `cobweb serve --record FILE` has recorded.",
+    "--replay", metavar="FILE", type=_FILE, help="Decide again what `serve --record` has recorded."
 )
 @click.pass_context
 def deciders(context: click.Context, *, replay: Path | None) -> int:

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cobweb.plugin import Tone
 from cobweb_plugins.controller._admissions import tell_waiting
@@ -104,7 +105,7 @@ class Delivery:
         memory, current = it.memory, it.desk.generation
         if current != memory.seen:
             held, goal, made = memory.held, memory.goal, it.desk.made(current)
-            is_other = bool(planned.changed) and made is not None and made.digest != planned.site
+            is_other = bool(planned.changed) and made and not self._was_admitted(made, planned)
             if is_other and goal and made and is_of(made.message, memory.tokens):
                 # A run whose controller was killed came late: what it undid is to be done again.
                 value = goal.files if it.source.uses_git else goal.site
@@ -121,6 +122,14 @@ class Delivery:
         said = f"generation {it.memory.held.generation} was applied by hand and is held"
         it.tell("goal", f"{said}, until the next commit or `cobweb unpin`", Tone.CAREFUL)
         return True
+
+    def _was_admitted(self, made: Any, planned: Planned) -> bool:
+        """Say whether a generation is what is admitted, by the same decisions or earlier ones."""
+        goal, at = self._context.memory.goal, made.decisions
+        if goal is None or any(at[name] > goal.decisions.get(name, 0) for name in at):
+            return bool(made.digest == planned.site)
+        earlier = self._context.plan(goal.files, {**goal.decisions, **at})
+        return made.digest in (planned.site, earlier.site)
 
     def _words(self, goal: Goal) -> tuple[str, ...] | None:
         """Return the options by which a part is planned, () for all; None for nothing at all."""

@@ -183,9 +183,13 @@ class Desk:
         found = self._history.decisions_of(names)
         return {name: it.revision for name, it in found.items()}
 
-    def decided(self, section: str) -> str:
-        """Return for people what was decided last in a section."""
-        found = self._history.decision_history(section)
+    def decided(self, section: str, after: int) -> str:
+        """Return for people what was decided in a section after a revision."""
+        found = [it for it in self._history.decision_history(section) if it.revision > after]
+        keys = sorted({it.key for it in found})
+        if len(keys) > 1:
+            what = f"decisions {section}/{', '.join(keys)} up to revision {found[0].revision}"
+            return f"{what}, by {found[0].author}: {' '.join(found[0].reason.split())}"
         return str(found[0]) if found else f"decisions of {section}"
 
     def turn(self, section: str, key: str) -> tuple[Mapping[str, Any] | None, int]:
@@ -257,13 +261,13 @@ class Desk:
         return sorted(self._history.host_generations())
 
     def at_work(self) -> str:
-        """Return in a line who holds the site and lives, "" if nobody does."""
+        """Return who holds the site and lives, less an age that is new each time; "" if nobody."""
         lock = self._history.site_lock(clock=self.clock)
-        owner = lock.show()
-        if owner is None:
+        if (owner := lock.show()) is None:
             return ""
         held = owner.until is not None and owner.until > self.clock()
-        return owner.line(self.clock()) if held or lock.why_alive(owner) else ""
+        line = owner.line(self.clock()).partition(", seen ")[0]
+        return line if held or lock.why_alive(owner) else ""
 
     def is_held(self) -> bool:
         """Say whether the site is held without a process."""

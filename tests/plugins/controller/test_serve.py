@@ -280,9 +280,14 @@ def test_decisions_wait_where_the_policy_of_their_section_says_so(make_kept: Mak
     site.decide("n2", {"text": "dim"})
     assert site.code() == 2
     assert site.only("lapsed")["id"] == "switches-1"
-    site.done("approve", "switches-2")
+    site.decide("n3", {"text": "on"})
+    assert site.code() == 2
+    # Who approves it sees all that is admitted with it.
+    assert "switches/n2, n3 up to revision 3, " in site.only("waiting")["what"]
+    site.done("approve", "switches-3")
     assert site.code() == 0
     assert site.board_of("n2/switch-n2") == "dim"
+    assert site.board_of("n3/switch-n3") == "on"
     assert site.ends()[("n2/switch-n2", "on")] == 0
 
 
@@ -526,6 +531,16 @@ def test_a_generation_applied_by_hand_holds_until_it_is_let_go(kept: Kept) -> No
     data = kept.once()
     assert (data["exit_code"], data["held"]) == (0, None)
     assert kept.board_of(PLAIN) == "one"
+
+
+def test_what_was_applied_by_hand_of_earlier_decisions_holds_up_no_later_ones(kept: Kept) -> None:
+    """As a decider decides again before a controller has seen what a person has applied."""
+    kept.decide("n3", {"text": "on"})
+    kept.done("apply", "--yes")
+    kept.decide("n3", {"text": "bright"})
+    data = kept.once()
+    assert (data["exit_code"], data["held"], data["goal"]["state"]) == (0, None, "reached")
+    assert kept.board_of("n3/switch-n3") == "bright"
 
 
 def test_a_generation_that_went_back_by_hand_holds(kept: Kept) -> None:
