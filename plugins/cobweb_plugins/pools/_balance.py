@@ -132,7 +132,7 @@ def tell_needs(access: SiteAccess, needs: Sequence[Mapping[str, Any]]) -> None:
         rows.append((it["service"], it["slo"], urgency, wanted, moment(it["since_s"]), it["why"]))
     access.table(_NEEDS, rows)
     if not rows:
-        access.summary("no service needs anything")
+        access.summary("no service asks for more than it has, or is about to get")
 
 
 def orders(desk: Desk) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The chart of a simulation: one SVG with a panel per policy, written by a Jinja2 template.
+"""Charts as SVG, written by Jinja2 templates; that of a simulation has a panel per policy.
 
 A panel has the members of all services, one upon the other, as steps over time, and below them the
 waiting work of each service as a line. The same series give the same bytes. Lines come in hours
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from colorsys import hls_to_rgb
-from importlib.resources import files
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cobweb.errors import CobwebError, UsageError
 from cobweb.plugin import plain, shortened
 
 if TYPE_CHECKING:
@@ -27,25 +28,51 @@ _HOUR_S = 3600.0
 
 def chart_of(name: str, trace: Trace, series: Mapping[str, Series]) -> str:
     """Return the SVG of what came of a trace, by the name of the policy or baseline."""
-    from jinja2 import Environment, StrictUndefined
-
-    text = (files(__package__) / "_chart.svg.j2").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     services, hours = list(trace.pools.services), trace.until_s / _HOUR_S
     most = max((max(row) for it in series.values() for row in it.waiting.values()), default=0)
-    return environment.from_string(text).render(
+    return rendered(
+        "_chart.svg.j2",
         name=plain(name),
-        colours=[_colour(at) for at in range(len(services))],
+        colours=[colour(at) for at in range(len(services))],
         services=[plain(shortened(it, _LEGEND_NAME)) for it in services],
         resources=len(trace.pools.resources),
         hours=hours,
-        most_members=_rounded(len(trace.pools.resources) or 1),
-        most_waiting=_rounded(most or 1),
+        most_members=rounded(len(trace.pools.resources) or 1),
+        most_waiting=rounded(most or 1),
         panels=[_panel(plain(title), it, services, hours) for title, it in series.items()],
     )
 
 
-def _colour(at: int) -> str:
+def rendered(template: str, **values: Any) -> str:
+    """Return the SVG that a template makes of values."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(__package__, ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    return environment.get_template(template).render(**values)
+
+
+def check_place(chart: Path, source: Path | None) -> None:
+    """Raise UsageError where a chart can't be, or would overwrite the file that it is made from."""
+    if source is not None and chart.resolve() == source.resolve():
+        raise UsageError(f"--chart would overwrite {source}", hint="name another file")
+    if not chart.parent.is_dir():
+        raise UsageError(f"--chart: there is no folder {chart.parent}", hint="make it first")
+
+
+def write(chart: Path, text: str) -> None:
+    """Write a chart; CobwebError where that fails."""
+    try:
+        chart.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CobwebError(f"cannot write {chart}: {error.strerror or error}") from error
+
+
+def colour(at: int) -> str:
     """Return a colour for light and dark; by the golden angle no two of many are alike."""
     red, green, blue = hls_to_rgb((0.58 + at * 0.382) % 1, 0.52, 0.55)
     return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
@@ -62,14 +89,14 @@ def _panel(title: str, series: Series, services: Sequence[str], hours: float) ->
     areas, lines = [], []
     for name in services:
         total = [a + b for a, b in zip(total, series.members[name][::step], strict=True)]
-        areas.append(_steps(edges, total))
+        areas.append(steps(edges, total))
         waiting = series.waiting[name]
         most = [max(waiting[at : at + step]) for at in range(0, len(waiting), step)]
-        lines.append(_steps(edges, most) if any(most) else "")
+        lines.append(steps(edges, most) if any(most) else "")
     return {"title": title, "areas": areas, "lines": lines}
 
 
-def _steps(edges: Sequence[float], values: Sequence[float]) -> str:
+def steps(edges: Sequence[float], values: Sequence[float]) -> str:
     """Return the points of steps, each between two edges; steps of one height are one."""
     found: list[tuple[float, float]] = []
     for start, end, value in zip(edges[:-1], edges[1:], values, strict=True):
@@ -80,7 +107,7 @@ def _steps(edges: Sequence[float], values: Sequence[float]) -> str:
     return "L".join(f"{x:.6g},{y:.6g}" for x, y in found)
 
 
-def _rounded(most: float) -> float:
+def rounded(most: float) -> float:
     """Return the least round number that is not below another: it and its quarters are read."""
     power = 1.0
     while most > 10 * power:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from cobweb.errors import CobwebError, ModelError, PluginError, SiteError, UsageError
+from cobweb.errors import ModelError, PluginError, SiteError, UsageError
 from cobweb.plugin import Column, Document, Plugins, SiteAccess, Tone, data_dir, site_access
+from cobweb_plugins.pools._chart import chart_of, check_place, write
 
 if TYPE_CHECKING:
     from cobweb_plugins.pools.decision import Policy, Standing
@@ -99,10 +100,8 @@ def simulate_command(
     access = site_access(context)
     if not file.is_file():
         raise UsageError(f"{file} is no file", hint="write the trace into one")
-    if chart is not None and chart.resolve() == file.resolve():
-        raise UsageError(f"--chart would overwrite the trace {file}", hint="name another file")
-    if chart is not None and not chart.parent.is_dir():
-        raise UsageError(f"--chart: there is no folder {chart.parent}", hint="make it first")
+    if chart is not None:
+        check_place(chart, file)
     try:
         document, trace = _read(access, file)
         runs = _runs(access, document, trace, policies, baselines)
@@ -111,14 +110,8 @@ def simulate_command(
         found = [replace(it, place=replace(it.place, file=str(file))) for it in error.findings]
         raise SiteError(found) from error
     if chart is not None:
-        from cobweb_plugins.pools._chart import chart_of
-
         series = {it.name: it.result.series for it in runs}
-        text = chart_of(file.name, trace, series)
-        try:
-            chart.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise CobwebError(f"cannot write {chart}: {error.strerror or error}") from error
+        write(chart, chart_of(file.name, trace, series))
     if not access.data(_data(document, trace, runs)):
         _tell(access, trace, runs)
     if chart is not None:

@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING, Any
 from cobweb.model import CobId, cob_id
 from cobweb_plugins.pools._adapters import POINT, Adapters
 from cobweb_plugins.pools._answers import answer_data, answer_of, asked
+from cobweb_plugins.pools._answers import now_s as clock
 from cobweb_plugins.pools._holdings import Book
-from cobweb_plugins.pools._round import Failures, Ground, books_of, notes_of, with_stopped
+from cobweb_plugins.pools._round import (
+    Failures,
+    Ground,
+    books_of,
+    notes_of,
+    strangers_of,
+    with_stopped,
+)
 from cobweb_plugins.pools._section import (
     POLICY_POINT,
     Layout,
@@ -71,12 +79,19 @@ def look(context: Any) -> dict[str, Any]:
             name: answer_data(it) for name, it in asked(layout, registered, context.ask_all).items()
         },
         "objects": {id_: objects_of(layout, id_, book) for id_, book in books.items()},
+        "strangers": strangers_of(layout.pools, site.evaluated.hosts),
+        "now": clock(),
         "run": last_run(site),
     }
 
 
 def decided(view: Any, seen: Mapping[str, Any], memory: Any, now_s: float) -> Turn:
-    """Return what follows from what is known and seen; the same from the same."""
+    """Return what follows from what is known and seen; the same from the same.
+
+    A `now_s` never goes back, and answers are as old as they were when they were seen: a clock that
+    was ahead for a moment must not make them too old.
+    """
+    now_s = min(now_s, seen.get("now", now_s))
     from cobweb_plugins.pools.decision import AdapterFacts, decide, pools_of
 
     facts = {
@@ -91,18 +106,21 @@ def decided(view: Any, seen: Mapping[str, Any], memory: Any, now_s: float) -> Tu
         states={cob: (it.state, it.since) for cob, it in view.states.items()},
         failures=Failures.of(seen["run"]["begun"], seen["run"]["unsettled"]),
         settings={name: settings_of(it) for name, it in view.data["services"].items()},
+        strangers=seen.get("strangers", ()),  # which records of earlier versions have not
     )
     answers = {name: answer_of(it) for name, it in seen["answers"].items()}
     observed = {name: it.observed for name, it in answers.items() if it.observed}
     policy = _policy_at(seen["policy"], pools.policy)
     outcome = decide(ground.view(now_s), observed, memory or {}, now_s, policy)
     notes = notes_of(outcome)
+    notes |= dict.fromkeys(ground.strangers, "it is no host of the inventory")
     for name, it in answers.items():
         if it.why:  # the cause, beside what follows from it
             notes[name] = f"{notes[name]}: {it.why}" if name in notes else it.why
     bodies = ground.bodies(outcome.writes, now_s)
     for id_, body in bodies.items():
-        notes.setdefault(id_, "has left where it was, and has arrived")
+        if id_ not in notes:
+            notes[id_] = f"has left {', '.join(ground.books[id_].was)}"
         body.setdefault("reason", notes[id_])
     return Turn(
         writes=dict(list(bodies.items())[:_MOST_WRITES]),

@@ -18,7 +18,14 @@ from cobweb_plugins.pools._answers import Answer, asked
 from cobweb_plugins.pools._commands import policies_of
 from cobweb_plugins.pools._decider import last_run, objects_of
 from cobweb_plugins.pools._holdings import Book
-from cobweb_plugins.pools._round import NOBODY, Failures, Ground, books_of, with_stopped
+from cobweb_plugins.pools._round import (
+    NOBODY,
+    Failures,
+    Ground,
+    books_of,
+    strangers_of,
+    with_stopped,
+)
 from cobweb_plugins.pools._section import NAME, Layout, adapter_files, layout_of
 
 if TYPE_CHECKING:
@@ -138,6 +145,7 @@ class Desk:
         with self.access.site() as site:
             states = {cob: (str(it.state), it.since) for cob, it in site.history().states().items()}
             run = last_run(site)
+            strangers = strangers_of(self.pools, site.evaluated.hosts)
         books = self.books()
         return Ground(
             pools=self.pools,
@@ -146,6 +154,7 @@ class Desk:
             states=states,
             failures=Failures.of(run["begun"], run["unsettled"]),
             settings={name: self.layout.settings(name) for name in self.pools.services},
+            strangers=strangers,
         )
 
     def memory(self) -> tuple[Mapping[str, Any], int]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from cobweb.errors import UsageError
-from cobweb.plugin import Tone, seconds_of, site_access
+from cobweb.plugin import SiteAccess, Tone, seconds_of, site_access
 from cobweb_plugins.pools._commands import pool
 
 if TYPE_CHECKING:
@@ -106,19 +107,56 @@ def balance_command(context: click.Context, /, **options: Any) -> int:
     return code
 
 
-@_command("history", "history", "history n03")
+_file = click.Path(dir_okay=False, path_type=Path)
+
+
+@_command("history", "history", "history n03", "history --chart who.svg --since 2h")
 @click.argument("resource", required=False)
+@click.option("--chart", metavar="FILE", type=_file, help="Draw who had what when, as SVG.")
+@click.option("--since", metavar="DURATION", help="Draw the last of it; default: all.")
+@click.option("--record", metavar="FILE", type=_file, help="Draw what waited: by `serve --record`.")
 @click.pass_context
-def history_command(context: click.Context, *, resource: str | None) -> int:
-    """List all that was decided, the newest first."""
+def history_command(context: click.Context, /, **options: Any) -> int:
+    """List all that was decided, the newest first.
+
+    With --chart it is drawn in the file as well. Decisions do not say what
+    work has waited; a file of `cobweb serve --record` does.
+    """
     access = site_access(context)
+    resource, chart = options["resource"], options["chart"]
+    if chart is not None:
+        _draw(access, chart, options)
+    elif options["since"] or options["record"]:
+        raise UsageError("--since and --record are for a chart", hint="--chart FILE")
+    code = 0
     if access.output == "text":
         from cobweb_plugins.pools._views import tell_history
 
         tell_history(access, resource)
-        return 0
-    key = () if resource is None else (resource,)
-    return access.run("decisions", "pools", *key, "--history", "-o", access.output)
+    else:
+        key = () if resource is None else (resource,)
+        code = access.run("decisions", "pools", *key, "--history", "-o", access.output)
+    if chart is not None:
+        access.summary(f"wrote {chart}")
+    return code
+
+
+def _draw(access: SiteAccess, chart: Path, options: Mapping[str, Any]) -> None:
+    """Write the chart of a history."""
+    from cobweb_plugins.pools._answers import now_s
+    from cobweb_plugins.pools._chart import check_place, write
+    from cobweb_plugins.pools._history import load_of, picture_of, spans
+
+    check_place(chart, options["record"])
+    until_s, since, resource = now_s(), options["since"], options["resource"]
+    history = [it for it in access.decision_history("pools") if resource in (None, it.key)]
+    found = spans(history, until_s)
+    start_s = min((it.start_s for it in found), default=until_s - 1)
+    if since:
+        start_s = until_s - _seconds("since", since)
+        found = [it for it in found if it.end_s > start_s]
+    load = load_of(options["record"]) if options["record"] else {}
+    write(chart, picture_of(found, load, start_s, until_s))
 
 
 @_command("why", "why n03", "why batch")
@@ -130,10 +168,8 @@ def why_command(context: click.Context, *, name: str) -> None:
     All services are asked, and what a round of decisions would say of it now is
     shown; nothing of that is decided.
     """
-    from cobweb_plugins.pools._moves import FOR_EVER_S
     from cobweb_plugins.pools._views import (
         comparison,
-        moment,
         pool_data,
         tell_resources,
         tell_services,
@@ -151,23 +187,35 @@ def why_command(context: click.Context, *, name: str) -> None:
     tell_services(access, data)
     tell_resources(access, data)
     for found in data["resources"]:
-        decision = desk.decisions.by_key.get(id_)
-        access.line(str(decision) if decision else f"nothing is decided of {id_}: it is nobody's")
-        if found["claimed"] and found["reason"]:  # for which the table has no room
-            access.line(found["reason"])
-        if held_s := found["held_until"]:
-            until = "it is released" if held_s >= FOR_EVER_S else moment(held_s)
-            access.line(f"held until {until}: no need takes it away")
-        for cob, state in found["objects"].items():
-            access.line(f"object {cob}: {state}")
-        if said := desk.cause(found["objects"]) if found["objects"] else "":
-            access.line(f"the last run said: {said}", Tone.BAD)
+        _tell_resource(desk, found)
     for found in data["services"]:
         access.line(f"members: {', '.join(found['members']) or 'none'}")
     for usage in data["why"]["usages"]:
         access.line(f"usage of {usage['resource']} in {usage['service']}: {usage['usage']:g}")
     for note in data["why"]["notes"]:
         access.line(f"{note['kind']}: {note['subject']}: {note['text']}")
+
+
+def _tell_resource(desk: Desk, found: Mapping[str, Any]) -> None:
+    """Write what is decided of a resource, what its objects are like, and what to do."""
+    from cobweb_plugins.pools._moves import FOR_EVER_S
+    from cobweb_plugins.pools._views import moment, told
+
+    access, id_ = desk.access, found["id"]
+    decision = desk.decisions.by_key.get(id_)
+    said = told(decision) if decision else f"nothing is decided of {id_}: it is nobody's"
+    access.line(said)
+    if found["reason"] not in said:
+        access.line(found["reason"])
+    if held_s := found["held_until"]:
+        until = "it is released" if held_s >= FOR_EVER_S else moment(held_s)
+        access.line(f"held until {until}: no need takes it away")
+    for cob, state in found["objects"].items():
+        access.line(f"object {cob}: {state}")
+    if cause := desk.cause(found["objects"]) if found["objects"] else "":
+        access.line(f"the last run said: {cause}", Tone.BAD)
+    if found["state"] == "error":
+        access.line(f"next, once its cause is mended: `cobweb pool reset {id_}`, or --to S")
 
 
 def _desk(context: click.Context) -> Desk:

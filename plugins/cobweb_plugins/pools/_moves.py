@@ -216,10 +216,14 @@ class Mover:
             time.sleep(_LOOK_EVERY_S)
 
     def _is_overruled(self, id_: str, service: str, target: str | None) -> bool:
-        """Say, and tell, that others have decided otherwise while a resource drained."""
+        """Say, and tell, that others have decided otherwise while a resource drained.
+
+        A controller that has seen first that it is idle has decided the same.
+        """
         self.desk.forget()
-        holding = self.desk.book(id_).holding
-        if holding and (holding.service, holding.phase, holding.to) == (service, "leaving", target):
+        it = self.desk.book(id_).holding
+        now = (it.service, str(it.phase), it.to) if it else (None, "in", None)
+        if now in ((service, "leaving", target), (target, "in", None)):
             return False
         told = f"{id_} goes to {target or 'nobody'} no more: it was decided otherwise meanwhile"
         self.desk.access.summary(told, Tone.BAD)

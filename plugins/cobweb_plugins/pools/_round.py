@@ -6,7 +6,7 @@ Pure, as `decision` is, which it calls: it asks nobody, and looks at no clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,8 @@ class Ground:
 
     `books` are what is decided of resources. `objects` are those of a resource in a service, its
     own first, by both; `states` are the state of an object and since when. `settings` is what
-    the site says of a service to its adapter, by service.
+    the site says of a service to its adapter, by service. `strangers` are resources that are to be
+    hosts and that the inventory has not: they take no part.
     """
 
     pools: Pools
@@ -60,12 +61,13 @@ class Ground:
     states: Mapping[CobId, tuple[str, float]]
     failures: Failures
     settings: Mapping[str, Mapping[str, Any]]
+    strangers: Collection[str] = ()
 
     def view(self, now_s: float) -> View:
         """Return what the decision is made from; what was given up takes no part in it."""
         from cobweb_plugins.pools.decision import View
 
-        lost = {id_ for id_, book in self.books.items() if book.lost}
+        lost = {id_ for id_, book in self.books.items() if book.lost}.union(self.strangers)
         resources = {id_: it for id_, it in self.pools.resources.items() if id_ not in lost}
         pools = self.pools
         holdings = {
@@ -83,17 +85,20 @@ class Ground:
             pools=replace(pools, resources=resources) if lost else pools,
             holdings=holdings,
             members=members,
+            left={id_: book.was for id_, book in self.books.items() if book.was},
         )
 
     def _member(self, id_: str, holding: Holding, now_s: float) -> Member | None:
-        """Return how a member is; one whose objects are not known drains without an end."""
+        """Return how a member is; one of which nothing is known drains without an end."""
         from cobweb_plugins.pools.decision import Member, MemberState, Phase
 
         objects = self.objects.get(id_, {}).get(holding.service)
         if objects is None:
             return Member(state=MemberState.DRAINING, since_s=math.inf)
         state, since_s = self.states.get(objects[0], ("down", 0.0))
-        found = MemberState(state if state in _KNOWN else "draining")
+        if state not in _KNOWN:  # nor is it known that it gets no new work
+            state, since_s = "draining", math.inf
+        found = MemberState(state)
         is_settled = found is MemberState.UP and holding.phase is Phase.IN
         why = "" if is_settled else self._failure(id_, holding, now_s)
         if why:
@@ -180,6 +185,12 @@ def books_of(pools: Pools, decisions: Mapping[str, Decision]) -> dict[str, Book]
     """Return what is decided of all resources of which anything is, by id, sorted."""
     known = pools.resources
     return {key: book_of(it.body) for key, it in sorted(decisions.items()) if key in known}
+
+
+def strangers_of(pools: Pools, hosts: Collection[str]) -> list[str]:
+    """Return the resources that are to be hosts and are none of these."""
+    found = pools.resources.items()
+    return [id_ for id_, it in found if it.type == "host" and id_ not in hosts]
 
 
 def with_stopped(pools: Pools, decisions: Mapping[str, Decision]) -> Pools:

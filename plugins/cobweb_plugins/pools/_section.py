@@ -144,7 +144,7 @@ def _expansion(layout: Layout, decisions: Mapping[str, Decision]) -> Expansion:
     for key, decision in sorted(decisions.items()):
         found = list(_decision_problems(layout.pools, decision))
         problems += found
-        if found or key.startswith(SERVICES):
+        if found or key.startswith(SERVICES) or key not in layout.pools.resources:
             continue
         book, resource = book_of(decision.body), layout.pools.resources[key]
         for service, member in _memberships(layout, resource, book):
@@ -227,6 +227,14 @@ def _memberships(
         yield service, Membership(resource=resource, name=name, want=want, needs=tuple(needs))
 
 
+def _is_at_rest(pools: Pools, body: Any) -> bool:
+    """Say whether a resource is nobody's, or spare: a site may drop it then."""
+    if not isinstance(body, Mapping) or "service" not in body or body.get("was"):
+        return False
+    service = pools.services.get(body["service"])
+    return body["service"] is None or (service is not None and service.direct)
+
+
 def _decision_problems(pools: Pools, decision: Decision) -> Iterator[Problem]:
     """Yield why a decision cannot hold in the section as it is."""
     key, take_back = decision.key, f"or `cobweb decide {NAME} {decision.key} null`"
@@ -237,7 +245,8 @@ def _decision_problems(pools: Pools, decision: Decision) -> Iterator[Problem]:
             yield (NAME, "services"), f"{decision}, which is about a resource", take_back
         return
     if key not in pools.resources:
-        yield (NAME, "resources"), f"{decision}, and there is no such resource", take_back
+        if not _is_at_rest(pools, decision.body):
+            yield (NAME, "resources"), f"{decision}, and there is no such resource", take_back
         return
     if not isinstance(decision.body, Mapping) or "service" not in decision.body:
         yield (NAME, "resources"), f"{decision}, which is about a service", take_back

@@ -112,6 +112,9 @@ def resource_data(
     seen = answers[service].observed if service and service in answers else None
     member = seen.members.get(id_) if seen else None
     decision = desk.decisions.by_key.get(id_)
+    reason = book.reason or (decision.reason if decision else "")
+    if seen is not None and member is None and desk.state(id_, str(service), states) == "up":
+        reason = f"{service} says that it does not have it: `cobweb drift` looks"
     return {
         "id": id_,
         "type": resource.type,
@@ -124,7 +127,7 @@ def resource_data(
         "ambiguous": len({*claims, *mine}) > 1 and bool(foreign),
         "claimed": foreign,
         "properties": dict(resource.properties),
-        "reason": book.reason or (decision.reason if decision else ""),
+        "reason": reason,
         "held_until": holding.held_until_s if holding else None,
         "author": decision.author if decision else "",
         "objects": {
@@ -242,7 +245,7 @@ def tell_history(access: SiteAccess, key: str | None) -> None:
     """Write a table of what was decided of a resource, or of all, the newest first."""
     found = [it for it in access.decision_history(NAME) if key in (None, it.key)]
     rows = [
-        (it.key, str(it.revision), _said(it.body), it.author, moment(it.time), _why(it))
+        (it.key, str(it.revision), said(it.body), it.author, moment(it.time), why(it))
         for it in found
     ]
     access.table(_OF_HISTORY, rows)
@@ -250,18 +253,24 @@ def tell_history(access: SiteAccess, key: str | None) -> None:
         access.summary("nothing was decided")
 
 
-def _why(it: Decision) -> str:
+def why(it: Decision) -> str:
     return (it.body or {}).get("reason") or it.reason
 
 
-def _said(body: Mapping[str, Any] | None) -> str:
+def told(it: Decision) -> str:
+    """Return a decision on a resource in a line, with the reason that is its own."""
+    return f"{it.key} {said(it.body)} (revision {it.revision}, by {it.author}): {why(it)}"
+
+
+def said(body: Mapping[str, Any] | None) -> str:
     """Return what the body of a decision says, in few words."""
     if body is None or "stopped" in body:
         return "takes no part" if body else "as the site says"
     if body.get("lost") or not body["service"]:
         return "given up" if body.get("lost") else "nobody's"
     service, to = body["service"], body.get("to") or "nobody"
-    words = {"in": f"in {service}", "leaving": f"leaves {service}, to {to}"}
+    comes = "comes to" if body.get("was") else "in"
+    words = {"in": f"{comes} {service}", "leaving": f"leaves {service}, to {to}"}
     return words.get(body["phase"], f"failed in {service}")
 
 

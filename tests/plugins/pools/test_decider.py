@@ -56,6 +56,7 @@ def seen(**changes: Any) -> dict[str, Any]:
         "policy": "cobweb_plugins.pools:PriorityPolicy",
         "answers": {"batch": answer(0), "hpc": answer(0), "spare": {**answer(0), "kpis": []}},
         "objects": {},
+        "strangers": [],
         "run": {"begun": 0.0, "unsettled": []},
     }
     return {**found, **changes}
@@ -176,6 +177,7 @@ def test_who_is_idle_goes_on_with_what_it_has_left() -> None:
     [
         pytest.param("up", 60, "batch", IDLE, id="it does not drain yet"),
         pytest.param("draining", 0, "batch", IDLE, id="it was asked before it drained"),
+        pytest.param("unknown", 60, "batch", IDLE, id="nobody knows whether it drains"),
         pytest.param("draining", 60, "batch", {**IDLE, "idle": False, "jobs": 1}, id="at work"),
         pytest.param("draining", 60, "batch", {**IDLE, "state": "silent"}, id="not heard"),
         pytest.param("draining", 60, "", IDLE, id="decided since it was looked"),
@@ -248,6 +250,35 @@ def test_who_has_arrived_is_let_go_where_it_was() -> None:
     assert set(body["settings"]) == {"hpc"}
     on_its_way = view(JOINS, n1_batch=("down", 5.0), n1_hpc=("down", 5.0))
     assert decided(on_its_way, {**observed, "answers": {}}).writes == {}
+
+
+def test_who_is_no_host_of_the_inventory_takes_no_part() -> None:
+    """A decision on it would leave no site, and hold up all others."""
+    outcome = decided(view(), {**with_answers(batch=answer(0, n1=IDLE)), "strangers": ["n1"]})
+    assert outcome.writes
+    assert "n1" not in outcome.writes
+    assert outcome.notes["n1"] == "it is no host of the inventory"
+
+
+def test_a_clock_that_was_ahead_makes_no_answer_too_old() -> None:
+    observed = {**with_answers(batch=answer(0, n1=IDLE)), "now": NOW_S}
+    ahead_s = NOW_S + 86_400
+    outcome = PoolsDecider().decide(view(), observed, {"now_s": ahead_s}, ahead_s)
+    assert outcome.writes["n1"]["service"] == "batch"
+
+
+@pytest.mark.parametrize("state", ["draining", "up", "broken"])
+@pytest.mark.parametrize("service", ["spare", "hpc", None])
+def test_who_is_known_to_be_there_still_is_not_moved_by_hand(
+    state: str, service: str | None
+) -> None:
+    """A turn may come between a decision and the run that carries it out."""
+    going = decision("n1", service=service, was=["batch"], settings={"batch": SETTINGS})
+    observed = with_answers(batch=answer(0, n1=IDLE))
+    known = objects(n1="batch hpc" if service == "hpc" else "batch")
+    outcome = decided(view(going, n1_batch=(state, 1.0)), {**observed, "objects": known})
+    assert outcome.writes.get("n1", {}).get("phase") != "failed"
+    assert outcome.writes.get("n1", {}).get("service") != "batch"
 
 
 def test_a_turn_writes_no_more_than_it_may() -> None:

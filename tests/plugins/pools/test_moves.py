@@ -160,6 +160,22 @@ def test_a_waiting_move_sees_that_it_was_taken_back(hands: Hands) -> None:
     assert hands.steps() == ["prologue-batch"]
 
 
+@pytest.mark.full("a move that waits, beside a controller that sees first that the host is idle")
+def test_a_waiting_move_takes_what_was_delivered_meanwhile(hands: Hands) -> None:
+    hands.give(n01="batch")
+    hands.hold("long")
+    hands.put("batch", "long")
+    hands.wait_told("long")
+    waiting = hands.start("pool", "move", "n01", "hpc", "--drain", "10m", "--yes")
+    hands.wait_for(lambda: hands.drains("n01", "batch"), "n01 drains")
+    hands.decide("n01", service="hpc", phase="in", since=1, was=["batch"])
+    hands.let_go("long")
+    ran = hands.end(waiting)
+    assert ran.code == 0, ran.err
+    assert hands.whose("n01") == ("assigned", "hpc", None)
+    assert hands.owners("n01") == ["hpc"]
+
+
 @pytest.mark.full("a limit of one, a drain and two other changes")
 def test_a_long_drain_holds_nobody_up(hands: Hands) -> None:
     """Not under a limit of one: neither the next move, nor what else is to be done."""

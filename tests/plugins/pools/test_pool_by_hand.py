@@ -83,6 +83,14 @@ def test_what_a_service_has_is_adopted(hands: Hands) -> None:
     assert len(hands.begun()) == 1
 
 
+def test_a_member_that_its_service_has_lost_is_told(hands: Hands) -> None:
+    hands.give(n01="batch")
+    assert "does not have it" not in hands.resource("n01", asks=True)["reason"]
+    (hands.base / "batch" / "members" / "n01").unlink()
+    assert "batch says that it does not have it" in hands.resource("n01", asks=True)["reason"]
+    assert "`cobweb drift`" in hands.run("pool", "why", "n01").out
+
+
 def test_what_two_services_claim_is_nobodys_until_it_is_said(hands: Hands) -> None:
     """It is taken out of the other one before the one that has it may give it work."""
     hands.by_hand = True

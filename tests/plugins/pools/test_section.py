@@ -224,6 +224,27 @@ def test_a_site_that_drops_what_was_decided_says_what_to_do(
         assert part in ran.err
 
 
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"service": "spare"}, 0),
+        ({"service": None}, 0),
+        ({"service": None, "was": ["design"]}, 3),
+        ({"service": "spare", "was": ["design"]}, 3),
+        ({"service": "design"}, 3),
+    ],
+)
+def test_a_resource_that_nobody_needs_may_be_taken_out_of_the_site(
+    ask: Call, decide: Call, site: Path, body: dict[str, Any], code: int
+) -> None:
+    """What was decided of it holds again if it comes back."""
+    assert decide("matlab", phase="in", since=1, **body).code == 0
+    edit(site, "    matlab: ", "    octave: ")
+    assert ask("plan").code == code
+    edit(site, "    octave: ", "    matlab: ")
+    assert ask("plan").code == 0
+
+
 def test_a_body_that_is_none_is_refused(decide: Call) -> None:
     for body in (
         {"service": "batch"},

@@ -134,8 +134,8 @@ def test_a_chart_that_cannot_be_written_is_told(run: Run) -> None:
     ("chart", "told"),
     [
         ("no/such.svg", "there is no folder no"),
-        ("t.yml", "--chart would overwrite the trace t.yml"),
-        ("./sub/../t.yml", "--chart would overwrite the trace t.yml"),
+        ("t.yml", "--chart would overwrite t.yml"),
+        ("./sub/../t.yml", "--chart would overwrite t.yml"),
     ],
 )
 def test_a_chart_that_must_not_be_there_is_refused_before_anything_runs(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -120,11 +120,13 @@ class View:
     """The pools, the decisions on resources, and the states of members' objects, by resource.
 
     A resource without a holding belongs to nobody. A member of a `direct` service needs no state.
+    `left` are the services that a resource is still on its way out of.
     """
 
     pools: Pools
     holdings: Mapping[str, Holding] = field(default_factory=dict)
     members: Mapping[str, Member] = field(default_factory=dict)
+    left: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class NoteKind(StrEnum):

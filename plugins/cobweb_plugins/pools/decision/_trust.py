@@ -60,8 +60,8 @@ def trusted(
 def claims(view: View, answers: Mapping[str, Observed]) -> Mapping[str, tuple[str, ...]]:
     """Return the resources that services claim and that are not theirs by decision, with these.
 
-    What a resource that changes hands leaves behind for a moment is no claim: its new service has
-    to have it up for as long as the question took.
+    What a resource that changes hands leaves behind for a moment is no claim: it has to be known to
+    have left, and its new service to have it up for as long as the question took.
     """
     found = defaultdict[str, list[str]](list)
     for name, answer in sorted(answers.items()):
@@ -132,6 +132,8 @@ def _is_sane(value: float) -> bool:
 
 def _may_claim(view: View, id_: str, name: str, answer: Observed) -> bool:
     holding, member = view.holdings.get(id_), view.members.get(id_)
+    if name in view.left.get(id_, ()):
+        return False
     if holding is None:
         return True
     if holding.service == name or holding.phase is not Phase.IN or not is_up(view, id_, holding):
