@@ -10,8 +10,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP_ARGS := --quiet --disable-pip-version-check --no-compile
 PYTEST_WORKERS ?= 2
 
-.PHONY: help demo storage-demo test test-full test-area gate fuzz images bench compiled coverage lint types imports \
-  dead package constraints clean
+.PHONY: help demo storage-demo pools-demo test test-full test-area gate fuzz images bench compiled coverage lint \
+  types imports dead package constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /: /'
@@ -40,6 +40,9 @@ demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
 
 storage-demo: $(VENV)/.dev  ## set up, change, tear down a storage cluster (root)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH="$(CURDIR)" $(BIN)/python inventories/storage/demo.py
+
+pools-demo: $(VENV)/.dev  ## let machines follow the load of two schedulers, and draw it (root)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH="$(CURDIR)" $(BIN)/python inventories/schedulers/demo.py
 
 XDIST := -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/python -m pytest $(XDIST) --rerun-show-tracebacks

@@ -12,15 +12,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support.fabric import IMAGES, what_is_missing
-from tests.support.fabric.images import build_images
+from tests.support.demo import DemoError, Story, play
 from tests.support.storage import Applied, Probe, StorageLab
 
 LEAST_OBJECTS = 50
@@ -30,17 +27,13 @@ GAP_S = 2 * PING_TIMEOUT_S
 """A client waits for `network.ping-timeout` at most when a server goes without a word."""
 
 
-class DemoError(Exception):
-    """Something is not as promised."""
-
-
-class Demo:
+class Demo(Story):
     """The story, step by step."""
 
     def __init__(self, lab: StorageLab, reports: Path) -> None:
+        super().__init__()
         self._lab = lab
         self._reports = reports
-        self._began = time.monotonic()
         self.steps: list[tuple[str, float, int]] = []
 
     def run(self) -> None:
@@ -55,7 +48,7 @@ class Demo:
         self._all_away()
 
     def _size(self) -> None:
-        self._tell("The site, made from model.yml")
+        self.tell("The site, made from model.yml")
         graph = self._data("graph")
         per_host = Counter(cob["host"] for cob in graph["cobs"])
         servers = self._lab.model()["servers"]
@@ -64,8 +57,8 @@ class Demo:
         across = sum(hosts[need["cob"]] != hosts[need["on"]] for need in graph["needs"])
         print(f"  {len(per_host)} hosts, {len(graph['cobs'])} objects, {least} or more a server")
         print(f"  {len(graph['needs'])} needs, {across} of them over hosts")
-        self._expect(least >= LEAST_OBJECTS, f"{LEAST_OBJECTS} objects on each server")
-        self._expect(across >= LEAST_NEEDS, f"{LEAST_NEEDS} needs over hosts")
+        self.expect(least >= LEAST_OBJECTS, f"{LEAST_OBJECTS} objects on each server")
+        self.expect(across >= LEAST_NEEDS, f"{LEAST_NEEDS} needs over hosts")
 
     def _set_up(self) -> None:
         applied = self._apply("From bare hosts to a storage cluster: one apply")
@@ -79,7 +72,7 @@ class Demo:
 
     def _again(self) -> None:
         applied = self._apply("All objects are looked at again: nothing to do", "--refresh", "all")
-        self._expect(not applied.done, "no transition")
+        self.expect(not applied.done, "no transition")
 
     def _rolling(self) -> None:
         self._lab.edit_model(lambda it: it["volume"].update(log_level="WARNING"))
@@ -89,7 +82,7 @@ class Demo:
         order = [cob for cob, state in applied.done if (cob.endswith("glusterd"))]
         print("  daemons went down and up: " + ", ".join(order))
         busy = _most_at_once(applied, "heal-gate", "busy")
-        self._expect(busy == 1, "never two servers out of the volume at once")
+        self.expect(busy == 1, "never two servers out of the volume at once")
 
     def _connections(self, number: int, direction: str) -> None:
         self._lab.edit_model(lambda it: it["postgres"]["settings"].update(max_connections=number))
@@ -102,14 +95,14 @@ class Demo:
             for name in self._lab.model()["postgres"]["standbys"]
         ]
         if direction == "raise":
-            self._expect(max(standbys) < primary, "each standby before the primary")
+            self.expect(max(standbys) < primary, "each standby before the primary")
         else:
-            self._expect(primary < min(standbys), "the primary before each standby")
+            self.expect(primary < min(standbys), "the primary before each standby")
         for name in ("st1", *self._lab.model()["postgres"]["standbys"]):
             shown = self._sql(name, "SHOW max_connections")
-            self._expect(shown == str(number), f"{name} says {shown}")
+            self.expect(shown == str(number), f"{name} says {shown}")
         lag = self._sql("st1", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")
-        self._expect(lag == str(len(standbys)), f"{lag} standbys stream")
+        self.expect(lag == str(len(standbys)), f"{lag} standbys stream")
 
     def _one_away(self, name: str) -> None:
         def without(model: dict[str, Any]) -> None:
@@ -131,7 +124,7 @@ class Demo:
         mounts = [
             applied.place(f"{name}/data-mount", "down") for name in self._lab.model()["clients"]
         ]
-        self._expect(max(mounts) < volume, "no volume stops while a client has it mounted")
+        self.expect(max(mounts) < volume, "no volume stops while a client has it mounted")
 
     # --- what each step does
 
@@ -141,7 +134,7 @@ class Demo:
         return self._lab.fabric.run(host, *argv).stdout.strip()
 
     def _apply(self, title: str, *options: str) -> Applied:
-        self._tell(title)
+        self.tell(title)
         applied = self._lab.apply(*options)
         number = len(self.steps) + 1
         report = self._reports / f"{number}.html"
@@ -149,13 +142,13 @@ class Demo:
         report.write_text(made.stdout, encoding="utf-8")
         self.steps.append((title, applied.seconds, len(applied.done)))
         print(f"  {applied.seconds:.0f} s, {len(applied.done)} transitions; report: {report}")
-        self._expect(applied.code == 0, f"exit code 0 (it was {applied.code})")
+        self.expect(applied.code == 0, f"exit code 0 (it was {applied.code})")
         return applied
 
     def _before(self, applied: Applied, *arrivals: tuple[str, str]) -> None:
         places = [applied.place(*arrival) for arrival in arrivals]
         text = ", then ".join(f"{cob} {state}" for cob, state in arrivals)
-        self._expect(places == sorted(places), text)
+        self.expect(places == sorted(places), text)
 
     def _writes(self) -> None:
         probes = {name: self._lab.probe(name) for name in self._lab.model()["clients"]}
@@ -167,9 +160,9 @@ class Demo:
             print(
                 f"  {name} wrote and read {seen.rounds} times; longest gap {seen.longest_s:.2f} s"
             )
-            self._expect(not seen.errors, f"{name} saw no error {list(seen.messages) or ''}")
-            self._expect(seen.rounds > 0, f"{name} has worked")
-            self._expect(seen.longest_s < GAP_S, f"{name} never waited for {GAP_S:.0f} s")
+            self.expect(not seen.errors, f"{name} saw no error {list(seen.messages) or ''}")
+            self.expect(seen.rounds > 0, f"{name} has worked")
+            self.expect(seen.longest_s < GAP_S, f"{name} never waited for {GAP_S:.0f} s")
 
     def _data(self, command: str) -> dict[str, Any]:
         done = self._lab.cobweb(command, "-o", "json", quiet=True)
@@ -177,15 +170,6 @@ class Demo:
             raise DemoError(f"cobweb {command} said: {done.stderr}")
         found: dict[str, Any] = json.loads(done.stdout)
         return found
-
-    def _tell(self, text: str) -> None:
-        at_s = time.monotonic() - self._began
-        print(f"\n{text}  [{at_s:.0f} s]\n{'=' * len(text)}", flush=True)
-
-    def _expect(self, good: object, what: str) -> None:
-        if not good:
-            raise DemoError(f"expected: {what}")
-        print(f"  as promised: {what}", flush=True)
 
 
 def _most_at_once(applied: Applied, name: str, state: str) -> int:
@@ -201,28 +185,22 @@ def _most_at_once(applied: Applied, name: str, state: str) -> int:
 
 def main() -> int:
     """Run the demo; return the exit code."""
-    missing = what_is_missing()
-    if missing is not None:
-        print(f"the storage demo cannot run here: {missing}", file=sys.stderr)
-        return 1
     reports = Path(sys.argv[1] if len(sys.argv) > 1 else "storage-demo").absolute()
     reports.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
-    build_images(IMAGES)
-    print(f"Images of the hosts are there after {time.monotonic() - began:.0f} s.")
-    with tempfile.TemporaryDirectory(prefix="cobweb-storage-") as folder:
-        try:
-            with StorageLab(Path(folder)) as lab:
-                demo = Demo(lab, reports)
-                demo.run()
-        except DemoError as error:
-            print(f"\nThe storage demo failed: {error}", file=sys.stderr)
-            return 1
-    print(f"\nAll as promised, in {time.monotonic() - began:.0f} s.")
-    for number, (title, seconds, done) in enumerate(demo.steps, 1):
+    steps: list[tuple[str, float, int]] = []
+
+    def story(folder: Path) -> None:
+        with StorageLab(folder) as lab:
+            demo = Demo(lab, reports)
+            demo.run()
+            steps.extend(demo.steps)
+
+    code = play("storage", story)
+    for number, (title, seconds, done) in enumerate(steps, 1):
         print(f"  {number}  {seconds:4.0f} s  {done:4} transitions  {title}")
-    print(f"Report pages: {os.path.relpath(reports)}/1.html and so on")
-    return 0
+    if code == 0:
+        print(f"Report pages: {os.path.relpath(reports)}/1.html and so on")
+    return code
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from cobweb.cli import main
 from cobweb.testing.promises import check_promises
 
 SITES = sorted(path.parent for path in Path(__file__).parents[2].glob("inventories/*/site.yml"))
-FULL = [site for site in SITES if site.name != "lamp"]
-"""Those with objects: `lamp` gets its own when a cluster is made (see test_lamp.py)."""
+FULL = [site for site in SITES if site.name not in ("lamp", "schedulers")]
+"""Those with objects: of the others they follow from decisions (test_lamp.py, test_pools.py)."""
 
 ROLLING = next(site for site in SITES if site.name == "rolling")
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +12,7 @@ import pytest
 
 from cobweb.cli import main
 from cobweb.testing.promises import check_promises
-from tests.support.needed import need_fabric
+from tests.inventories.conftest import Play
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "inventories" / "storage"
@@ -39,13 +35,6 @@ def cobweb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         return shown.out
 
     return call
-
-
-@pytest.fixture
-def short_folder() -> Iterator[Path]:
-    """Return a new folder with a short name: paths of sockets have no room for a long one."""
-    with tempfile.TemporaryDirectory(prefix="lab") as folder:
-        yield Path(folder)
 
 
 def test_what_is_generated_is_as_the_model_says(cobweb: Cobweb) -> None:
@@ -84,24 +73,8 @@ def test_no_volume_stops_while_a_client_has_it_mounted(cobweb: Cobweb, seed: int
 
 @pytest.mark.full("five minutes of a storage cluster; the gate simulates it")
 @pytest.mark.timeout(DEMO_S + 10)
-def test_the_demo_keeps_its_promises(tmp_path: Path, short_folder: Path) -> None:
+def test_the_demo_keeps_its_promises(tmp_path: Path, play: Play) -> None:
     """From bare hosts to nothing again, with its own verdict at each step; nothing is left."""
-    need_fabric()
     reports = tmp_path / "reports"
-    done = subprocess.run(
-        [sys.executable, "inventories/storage/demo.py", str(reports)],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "TMPDIR": str(short_folder),
-            "COLUMNS": str(WIDTH),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=DEMO_S,
-    )
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
+    play("storage", reports, DEMO_S)
     assert sorted(path.name for path in reports.iterdir()) == [f"{n}.html" for n in range(1, 8)]
-    assert list(short_folder.iterdir()) == []

@@ -25,7 +25,7 @@
 from __future__ import annotations
 
 from tests.support.fabric._fabric import Fabric, FabricError, in_namespace, what_is_missing
-from tests.support.fabric._layers import IMAGES
+from tests.support.fabric._layers import IMAGES, build_images
 from tests.support.fabric._spec import BRIDGE_ADDRESS, OPERATOR, FabricHost, Init
 from tests.support.fabric._watch import Change, Watch
 
@@ -39,6 +39,7 @@ __all__ = [
     "FabricHost",
     "Init",
     "Watch",
+    "build_images",
     "in_namespace",
     "what_is_missing",
 ]
